@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernel IR: the loops, vectors and memory accesses of one kernel, for every target. SSA with structured
+// control flow. Scheduling writes it; the interpreter defines its meaning; the LLVM, CUDA C++ and SPIR-V
+// emitters translate it op by op and decide nothing.
+//
+// Semantics. Integers wrap; div and rem truncate, x/0 is 0 and x%0 is 0, INT_MIN/-1 is INT_MIN; shifts by
+// the width or more give 0 (arithmetic right shift: the sign). Floats are IEEE, round to nearest even, no
+// reassociation and no contraction: a fused multiply-add is written `fma`. fmin and fmax return NaN when an
+// operand is NaN. Float to int conversion saturates, NaN becomes 0. Comparisons with NaN are false but for
+// ne. A masked-off lane accesses no memory; a masked-off load yields the pass-through operand.
+// Accesses out of a buffer's bounds are undefined here and found by the interpreter.
+// On the CPU a workgroup has one workitem and barriers are illegal.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/error_record.h"
+#include "base/status.h"
+
+namespace halyard::kernel {
+
+// The type of an SSA value: `lanes` elements of `dtype`. Lanes 1 is a scalar. A mask is kBool with lanes.
+// Indices are kI64 (kI32 where scheduling proved that it suffices). kInvalid with 0 lanes: no value.
+struct Type {
+  DType dtype = DType::kInvalid;
+  uint16_t lanes = 0;
+  friend bool operator==(Type, Type) = default;
+};
+
+enum class MemorySpace : uint8_t { kGlobal, kWorkgroup, kPrivate };
+
+enum class Access : uint8_t { kRead, kWrite, kReadWrite };
+
+// A memory object that loads and stores name by index: a buffer parameter, or an allocation in workgroup
+// or private memory with a fixed element count. Element type and index unit are `dtype`.
+struct Buffer {
+  std::string name;
+  DType dtype = DType::kInvalid;
+  MemorySpace space = MemorySpace::kGlobal;
+  Access access = Access::kRead;
+  int64_t elements = -1;   // fixed for allocations; -1: given at dispatch
+  bool no_alias = true;    // no other buffer of the kernel overlaps it, unless both are only read
+};
+
+enum class Opcode : uint8_t {
+  // Values
+  kConst,        // imm: bits of the value (double bits for floats of any width, int64 for the rest), splat
+  kScalar,       // imm: index of the scalar parameter; i64
+  kWorkgroupId,  // imm: axis 0..2; i64
+  kWorkitemId,   // imm: axis
+  kSubgroupLane, kSubgroupSize,
+  kIota,         // lanes 0, 1, 2, ... of the result's dtype
+  kSplat,        // (scalar) -> vector
+  kExtract,      // (vector), imm: lane
+  kInsert,       // (vector, scalar), imm: lane
+  kShuffle,      // (a, b), imms: lane of concat(a, b) per result lane
+  // Arithmetic; operands and result have one type
+  kAdd, kSub, kMul, kDiv, kRem, kMin, kMax, kNeg, kAbs,
+  kFma,          // a * b + c in one rounding; floats
+  kAnd, kOr, kXor, kNot, kShl, kShr,   // kShr is arithmetic for signed types
+  kSqrt, kFloor, kCeil, kTrunc, kRoundEven, kCopySign,
+  // Transcendentals: legal until `expand-math`, which writes them as arithmetic where the target has none
+  kExp, kExp2, kLog, kLog2, kSin, kCos, kTan, kTanh, kErf, kPow, kAsin, kAcos, kAtan, kSinh, kCosh,
+  kAsinh, kAcosh, kAtanh, kRsqrt,
+  // Comparison (result bool with the operands' lanes), selection, conversion
+  kEq, kNe, kLt, kLe, kGt, kGe,
+  kSelect,       // (mask, a, b)
+  kConvert,      // value conversion between dtypes
+  kBitcast,      // same total bits
+  // Memory. `buffer` names the object; index in elements.
+  kLoad,         // (index [, mask, passthrough]): lanes contiguous elements
+  kStore,        // (index, value [, mask])
+  kGather,       // (index vector [, mask, passthrough])
+  kScatter,      // (index vector, value [, mask]); overlapping lanes: the highest lane wins
+  kBroadcastLoad,// (index): one element to all lanes
+  kPrefetch,     // (index), imm: locality 0..3
+  kAtomicAdd,    // (index, value): integers only
+  // Lane reductions, vector to scalar; order: pairwise halves
+  kReduceAdd, kReduceMul, kReduceMin, kReduceMax, kReduceAnd, kReduceOr,
+  // Structured control flow
+  kFor,          // (lo, hi, step, init...): body block params = (iv, carried...); yields carried; imm: unroll
+  kIf,           // (condition): blocks then, else; results are what they yield
+  kYield,        // (values...)
+  kReport,       // (condition, value, limit), imm: KernelErrorReason, imm2: site; on true writes the record
+  // Matrix fragments (AMX tiles, mma, wgmma, cooperative matrices). Types are set by `fragment`.
+  kFragmentZero, kFragmentLoad, kFragmentStore, kFragmentMma,
+  // GPU only
+  kBarrier, kAsyncCopy, kAsyncCommit, kAsyncWait,
+};
+
+using OpId = uint32_t;
+using ValueId = uint32_t;
+using BlockId = uint32_t;
+using BufferId = uint32_t;
+inline constexpr uint32_t kNone = UINT32_MAX;
+
+struct Op {
+  Opcode opcode;
+  Type type;                       // of the (first) result; lanes 0: none
+  BufferId buffer = kNone;
+  std::vector<ValueId> operands;
+  std::vector<ValueId> results;
+  std::vector<int64_t> immediates;
+  std::vector<BlockId> blocks;     // kFor: one; kIf: two
+};
+
+struct Value {
+  Type type;
+  OpId producer = kNone;           // kNone: a block parameter
+};
+
+struct Block {
+  std::vector<ValueId> parameters;
+  std::vector<OpId> ops;           // the last is kYield in loop and if bodies
+};
+
+// Where a kError report points back to: a graph node and operand, for the message.
+struct ReportSite {
+  std::string node;                // name of the graph node
+  std::string what;                // "index of Gather", ...
+};
+
+struct Kernel {
+  std::string name;                // unique within its module; [A-Za-z0-9_]+
+  std::vector<Buffer> buffers;     // parameters (space kGlobal) first, in binding order; then allocations
+  std::vector<std::string> scalars;
+  int64_t workgroup_size[3] = {1, 1, 1};
+  std::vector<Op> ops;
+  std::vector<Value> values;
+  std::vector<Block> blocks;       // blocks[0] is the body
+  std::vector<ReportSite> sites;
+};
+
+struct Module {
+  std::vector<Kernel> kernels;
+};
+
+}  // namespace halyard::kernel
