@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text form of schedule records: a kind, then name=value fields that differ from their default.
+#include <charconv>
+#include <map>
+
+#include "compiler/schedule/schedule.h"
+
+namespace halyard::schedule {
+namespace {
+
+std::string_view FormatMode(OperandMode mode) {
+  switch (mode) {
+    case OperandMode::kInPlace:
+      return "inplace";
+    case OperandMode::kPacked:
+      return "packed";
+    case OperandMode::kPackedConstant:
+      return "constant";
+  }
+  return "?";
+}
+
+bool ReadNumber(std::string_view text, int64_t lo, int64_t hi, int64_t* out) {
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
+  return error == std::errc() && end == text.data() + text.size() && *out >= lo && *out <= hi;
+}
+
+}  // namespace
+
+std::string FormatSchedule(const ScheduleRecord& record) {
+  const ScheduleRecord defaults;
+  std::string text = record.kind == ScheduleKind::kRow ? "row" : "contraction";
+  text += fmt::format(" lanes={} unroll={}", record.lanes, record.unroll);
+  if (!record.vector_depths.empty())
+    text += fmt::format(" vector=[{}]", fmt::join(record.vector_depths, ","));
+  if (record.grain != defaults.grain) text += fmt::format(" grain={}", record.grain);
+  if (record.kind == ScheduleKind::kContraction) {
+    text += fmt::format(" swap={} mr={} nv={} kc={} mc={} nc={} b={} packa={}", int{record.swap},
+                        record.mr, record.nv, record.kc, record.mc, record.nc, FormatMode(record.b),
+                        int{record.pack_a});
+  }
+  return text;
+}
+
+Result<ScheduleRecord> ParseSchedule(std::string_view text) {
+  ScheduleRecord record;
+  bool first = true;
+  for (std::string_view rest = text; !rest.empty();) {
+    size_t space = rest.find(' ');
+    std::string_view word = rest.substr(0, space);
+    rest = space == std::string_view::npos ? std::string_view() : rest.substr(space + 1);
+    if (first) {
+      first = false;
+      if (word == "row") {
+        record.kind = ScheduleKind::kRow;
+      } else if (word == "contraction") {
+        record.kind = ScheduleKind::kContraction;
+      } else {
+        return InvalidArgument(
+            "Schedule record '{}' starts with '{}'; it must start with row or "
+            "contraction.",
+            text, word);
+      }
+      continue;
+    }
+    size_t equal = word.find('=');
+    std::string_view name = word.substr(0, equal);
+    std::string_view value = equal == std::string_view::npos ? "" : word.substr(equal + 1);
+    int64_t number = 0;
+    bool ok = false;
+    if (name == "vector" && value.size() >= 2 && value.front() == '[' && value.back() == ']') {
+      value = value.substr(1, value.size() - 2);
+      ok = true;
+      while (ok && !value.empty()) {
+        size_t comma = value.find(',');
+        ok = ReadNumber(value.substr(0, comma), -1, 64, &number);
+        record.vector_depths.push_back(static_cast<int32_t>(number));
+        value = comma == std::string_view::npos ? std::string_view() : value.substr(comma + 1);
+      }
+    } else if (name == "b") {
+      for (OperandMode mode :
+           {OperandMode::kInPlace, OperandMode::kPacked, OperandMode::kPackedConstant}) {
+        if (value == FormatMode(mode)) ok = true, record.b = mode;
+      }
+    } else {
+      const std::map<std::string_view, int32_t*> small = {{"lanes", &record.lanes},
+                                                          {"unroll", &record.unroll},
+                                                          {"mr", &record.mr},
+                                                          {"nv", &record.nv}};
+      const std::map<std::string_view, int64_t*> large = {
+          {"grain", &record.grain}, {"kc", &record.kc}, {"mc", &record.mc}, {"nc", &record.nc}};
+      const std::map<std::string_view, bool*> flags = {{"swap", &record.swap},
+                                                       {"packa", &record.pack_a}};
+      if (auto it = small.find(name); it != small.end()) {
+        ok = ReadNumber(value, 0, 4096, &number);
+        *it->second = static_cast<int32_t>(number);
+      } else if (auto it = large.find(name); it != large.end()) {
+        ok = ReadNumber(value, 0, INT64_MAX, it->second);
+      } else if (auto it = flags.find(name); it != flags.end()) {
+        ok = ReadNumber(value, 0, 1, &number);
+        *it->second = number != 0;
+      }
+    }
+    if (!ok) return InvalidArgument("Schedule record '{}' has a bad field '{}'.", text, word);
+  }
+  if (first) return InvalidArgument("A schedule record is empty; it must start with its kind.");
+  return record;
+}
+
+}  // namespace halyard::schedule

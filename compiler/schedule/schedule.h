@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scheduling: turns one loop kernel into Kernel IR for a target. A schedule record says how (plain
+// data: the tuner varies it, the timing cache stores it, `explain` prints it); EnumerateSchedules
+// lists the records worth trying, best first by an analytic model; BuildKernel obeys one of them.
+// Nothing here runs code or measures; results never depend on the number of workers.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "compiler/expr/expr.h"
+#include "compiler/kernel/kernel_ir.h"
+#include "compiler/loop/loop_ir.h"
+#include "compiler/target/target.h"
+
+namespace halyard::schedule {
+
+enum class ScheduleKind : uint8_t {
+  kRow,          // loop nests as written: one vector loop per nest, outer parallel loops over tasks
+  kContraction,  // register tiles over a packed or in-place operand B, epilogue on the tile
+};
+
+// How the vector-side operand of a contraction (B: the one whose elements fill vectors) is read.
+enum class OperandMode : uint8_t {
+  kInPlace,  // contiguous along the vector dimension: loads straight from its buffer
+  kPacked,   // copied into panels in workgroup memory by each task, through the operand's body
+  kPackedConstant,  // panels made once at compile time (ScheduledKernel::constants)
+};
+
+// Every number is a decision that code depends on; fields that a kind does not use stay at their
+// default.
+struct ScheduleRecord {
+  ScheduleKind kind = ScheduleKind::kRow;
+  int32_t lanes = 1;   // elements per vector
+  int32_t unroll = 1;  // row: vectors in flight per vector loop; contraction: k steps per iteration
+  // Row: per innermost nest in text order, the depth of its vector loop among the loops around it
+  // (0 is the outermost); -1: scalar.
+  std::vector<int32_t> vector_depths;
+  // Row: iterations of the flattened outer loops that one task does (of the vector loop, in
+  // elements, where that loop is the outermost). 0: everything in one task.
+  int64_t grain = 0;
+  // Contraction
+  bool swap = false;  // vectors run along m instead of n
+  int32_t mr = 0;     // rows of the register tile (broadcast side)
+  int32_t nv = 0;     // vectors per row of the register tile
+  int64_t kc = 0;     // k block
+  int64_t mc = 0;     // rows of C per task
+  int64_t nc = 0;     // columns of C per task, a multiple of nv * lanes
+  OperandMode b = OperandMode::kPacked;
+  bool pack_a = false;  // the broadcast side is copied into workgroup memory first
+
+  friend bool operator==(const ScheduleRecord&, const ScheduleRecord&) = default;
+};
+
+// "row lanes=16 unroll=2 vector=[1,1] grain=64". ParseSchedule reads exactly what FormatSchedule
+// writes.
+std::string FormatSchedule(const ScheduleRecord& record);
+Result<ScheduleRecord> ParseSchedule(std::string_view text);
+
+// What fills one buffer parameter of a dispatch.
+struct Binding {
+  enum class Kind : uint8_t {
+    kBuffer,     // index: loop::Function::buffers
+    kWorkspace,  // index: ScheduledKernel::workspaces
+    kConstant,   // index: ScheduledKernel::constants
+  };
+  Kind kind = Kind::kBuffer;
+  uint32_t index = 0;
+  friend bool operator==(const Binding&, const Binding&) = default;
+};
+
+// One launch of kernels[kernel]. A workgroup with an id outside the grid is never run; a grid with
+// a zero extent is skipped by the runtime.
+struct Dispatch {
+  uint32_t kernel = 0;
+  std::vector<Binding> bindings;  // one per buffer parameter, in order
+  std::vector<Expr> scalars;      // one per scalar parameter, in order; over dimension symbols
+  Expr grid[3];
+};
+
+// Memory that lives from the first to the last dispatch of the kernel; contents undefined at the
+// start.
+struct Workspace {
+  Expr bytes;
+};
+
+// A constant that the kernel wants in another layout. Equal (buffer, packing) pairs of several
+// kernels share one packed copy. PackConstant makes the bytes from the name alone.
+struct PackedConstant {
+  loop::BufferId buffer = loop::kNone;
+  std::string packing;
+  int64_t bytes = 0;
+};
+
+struct ScheduledKernel {
+  ScheduleRecord record;
+  std::vector<kernel::Kernel> kernels;
+  std::vector<Dispatch> dispatches;  // in order; each may read what an earlier one wrote
+  std::vector<Workspace> workspaces;
+  std::vector<PackedConstant> constants;
+};
+
+// The records worth trying for function.kernels[kernel], best first; never empty when OK, and every
+// one of them builds. UNIMPLEMENTED names the construct that no schedule covers.
+Result<std::vector<ScheduleRecord>> EnumerateSchedules(const loop::Function& function,
+                                                       uint32_t kernel, const Target& target);
+
+// INVALID_ARGUMENT when the record does not fit the kernel. The arena of `function` gains
+// expressions.
+Result<ScheduledKernel> BuildKernel(const loop::Function& function, uint32_t kernel,
+                                    const ScheduleRecord& record, const Target& target);
+
+// Rearranges a constant for `packing` (a PackedConstant::packing). INVALID_ARGUMENT when the name
+// is not one of ours, OUT_OF_RANGE when it reads beyond `source`.
+Result<std::vector<uint8_t>> PackConstant(std::string_view packing,
+                                          std::span<const uint8_t> source);
+
+}  // namespace halyard::schedule
