@@ -91,6 +91,7 @@ struct Command {
   // kInterpret: bindings are operands then results; text is a one-node Graph IR module
   std::string interpret_text;
   uint32_t interpret_operand_count = 0;
+  std::vector<TensorDesc> interpret_tensors;  // type and dims of each binding, in order
   // The commands of this block that must finish first; indices smaller than this one's.
   std::vector<uint32_t> after;
 };
