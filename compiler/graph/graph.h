@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graph IR: tensor operations in SSA form over symbolic shapes. A Module holds graphs (functions; the first
-// is the entry), the constants they use and the arena of their shape expressions.
+// Graph IR: tensor operations in SSA form over symbolic shapes. A Module holds graphs (functions;
+// the first is the entry), the constants they use and the arena of their shape expressions.
 //
-// Semantics. A value is immutable. Nodes of a graph stand in topological order. Integer arithmetic wraps
-// (two's complement); integer division truncates, x/0 is 0 and INT_MIN/-1 is INT_MIN; shifts by the width
-// or more give 0. Float arithmetic is IEEE with round to nearest even; min and max return NaN when an
-// operand is NaN; -0 and +0 compare equal, max(-0, +0) may be either. No reassociation at this level; the
-// reduction ops state that their order is free. No op broadcasts implicitly: `broadcast` does.
+// Semantics. A value is immutable. Nodes of a graph stand in topological order. Integer arithmetic
+// wraps (two's complement); integer division truncates, x/0 is 0 and INT_MIN/-1 is INT_MIN; shifts
+// by the width or more give 0. Float arithmetic is IEEE with round to nearest even; min and max
+// return NaN when an operand is NaN; -0 and +0 compare equal, max(-0, +0) may be either. No
+// reassociation at this level; the reduction ops state that their order is free. No op broadcasts
+// implicitly: `broadcast` does.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -37,8 +40,8 @@ struct TensorType {
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
 
-// Where the bytes of a constant are. Implementations: owned memory, borrowed memory with a keep-alive, a
-// range of a file read on demand. Bytes are little-endian, row-major, packed.
+// Where the bytes of a constant are. Implementations: owned memory, borrowed memory with a
+// keep-alive, a range of a file read on demand. Bytes are little-endian, row-major, packed.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
@@ -50,10 +53,10 @@ class ByteSource {
 };
 
 struct Constant {
-  std::string name;            // of the initialiser; for reports
+  std::string name;  // of the initialiser; for reports
   DType dtype = DType::kInvalid;
   std::vector<int64_t> dims;
-  uint64_t content_hash = 0;   // of dtype, dims and bytes; equal content is stored once
+  uint64_t content_hash = 0;  // of dtype, dims and bytes; equal content is stored once
   std::shared_ptr<const ByteSource> bytes;
 };
 
@@ -62,24 +65,26 @@ using Attribute = std::variant<int64_t, double, std::string, DType, std::vector<
                                std::vector<double>, std::vector<Expr>>;
 
 struct Value {
-  std::string name;           // unique within the module; kept through passes, never renumbered
+  std::string name;  // unique within the module; kept through passes, never renumbered
   TensorType type;
   NodeId producer = kNone;    // kNone: a graph parameter
   uint32_t result_index = 0;  // which result of the producer, or which parameter
-  // For integer values that feed shapes: the elements as expressions, row-major. Empty optional: unknown.
-  // Set by shape inference for tensors of at most 64 elements.
+  // For integer values that feed shapes: the elements as expressions, row-major. Empty optional:
+  // unknown. Set by shape inference for tensors of at most 64 elements.
   std::optional<std::vector<Expr>> elements;
 };
 
+using Attributes = std::map<std::string, Attribute, std::less<>>;
+
 struct Node {
   const OpDef* op = nullptr;
-  std::string name;                          // of the source node; for reports and errors
-  std::vector<ValueId> operands;             // kNone: an optional operand that is absent
+  std::string name;               // of the source node; for reports and errors
+  std::vector<ValueId> operands;  // kNone: an optional operand that is absent
   std::vector<ValueId> results;
-  std::map<std::string, Attribute, std::less<>> attributes;
-  ConstantId constant = kNone;               // of `constant` nodes
-  std::vector<uint32_t> regions;             // indices into Module::graphs (If, Loop, Scan bodies)
-  bool is_dead = false;                      // removed; skipped everywhere, dropped by Compact
+  Attributes attributes;
+  ConstantId constant = kNone;    // of `constant` nodes
+  std::vector<uint32_t> regions;  // indices into Module::graphs (If, Loop, Scan bodies)
+  bool is_dead = false;           // removed; skipped everywhere, dropped by Compact
 };
 
 struct Graph {
@@ -95,6 +100,10 @@ struct Module {
   std::vector<Value> values;
   std::vector<Node> nodes;
   std::vector<Constant> constants;
+  // Pairs of dims that shape rules took as equal without proof (two operands of an `add` with dims
+  // n and m). Whoever runs the module checks them once the symbols are bound; the interpreter does.
+  // Derived: made again by shape inference, not part of the text form.
+  std::vector<std::pair<Expr, Expr>> assumed_equal;
 
   Graph& entry() { return graphs[0]; }
   const Graph& entry() const { return graphs[0]; }
@@ -106,7 +115,8 @@ Expr ElementCount(ExprArena& exprs, const TensorType& type);
 std::string FormatType(const ExprArena& exprs, const TensorType& type);
 Result<TensorType> ParseType(ExprArena& exprs, std::string_view text);
 
-// Typed access to attributes; INVALID_ARGUMENT naming node and attribute when absent or of another kind.
+// Typed access to attributes; INVALID_ARGUMENT naming node and attribute when absent or of another
+// kind.
 Result<int64_t> GetInt(const Node& node, std::string_view name);
 Result<std::vector<int64_t>> GetInts(const Node& node, std::string_view name);
 Result<std::vector<Expr>> GetExprs(const Node& node, std::string_view name);

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // OpDef: the one record that defines a Graph IR op: documentation, shape and dtype rule, reference
-// evaluation, lowering and literal cases. From the list in all.h come the printer and parser, the verifier,
-// constant folding, docs/ops.md, the test matrix and the fuzz generators.
+// evaluation, lowering and literal cases. From the list in all.cc come the printer and parser, the
+// verifier, constant folding, docs/ops.md, the test matrix and the fuzz generators.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "compiler/graph/graph.h"
+#include "compiler/graph/tensor.h"
 
 namespace halyard::loop {
 class Lowering;  // compiler/loop/lowering.h: builds Loop IR for one graph node
@@ -18,21 +20,14 @@ class Lowering;  // compiler/loop/lowering.h: builds Loop IR for one graph node
 
 namespace halyard::graph {
 
-// A concrete tensor for reference evaluation and constant folding. Row-major, packed, little-endian.
-struct Tensor {
-  DType dtype = DType::kInvalid;
-  std::vector<int64_t> dims;
-  std::vector<uint8_t> bytes;
-  int64_t elements() const;
-};
-
 enum OpTraits : uint32_t {
-  kElementwise = 1u << 0,   // result element i depends on operand elements i only; all shapes are equal
-  kView = 1u << 1,          // moves or repeats elements, computes nothing
+  kElementwise =
+      1u << 0,      // result element i depends on operand elements i only; all shapes are equal
+  kView = 1u << 1,  // moves or repeats elements, computes nothing
   kReduction = 1u << 2,
-  kTemplate = 1u << 3,      // contraction, convolution, pooling, attention, sort, scan
+  kTemplate = 1u << 3,  // contraction, convolution, pooling, attention, sort, scan
   kHasRegions = 1u << 4,
-  kHostOnly = 1u << 5,      // shape arithmetic that never runs on a device
+  kHostOnly = 1u << 5,  // shape arithmetic that never runs on a device
   kCommutative = 1u << 6,
 };
 
@@ -49,10 +44,26 @@ struct AttributeDef {
 struct InferContext {
   Module& module;
   const Node& node;
+  // Operand `i` must be present (`has` tells for optional ones).
   const Value& operand(size_t i) const { return module.values[node.operands[i]]; }
+  bool has(size_t i) const { return i < node.operands.size() && node.operands[i] != kNone; }
 };
 
-// A literal case: operands, attributes as IR text, expected results; from outside, never computed by us.
+// What a reference evaluation sees. Shapes are concrete; symbols have values.
+struct EvalContext {
+  const Module& module;
+  const Node& node;
+  std::span<const Tensor> operands;  // dtype kInvalid: an optional operand that is absent
+  // Types of the results; a dim is -1 where only the evaluation can tell it (nonzero, loop).
+  std::span<const DType> result_dtypes;
+  std::span<const std::vector<int64_t>> result_dims;
+  std::function<std::optional<int64_t>(Expr)> value_of;  // of symbols
+  // Runs a region with arguments; set where the node has regions.
+  std::function<Result<std::vector<Tensor>>(uint32_t graph, std::span<const Tensor>)> run_region;
+};
+
+// A literal case: operands, attributes as IR text, expected results; from outside, never computed
+// by us.
 struct OpCase {
   std::string_view inputs;      // "f32[2]{1, 2}; f32[2]{3, 4}"
   std::string_view attributes;  // "axis = 0"
@@ -60,21 +71,20 @@ struct OpCase {
 };
 
 struct OpDef {
-  std::string_view name;                // "add"
-  std::string_view doc;                 // one or two sentences
+  std::string_view name;  // "add"
+  std::string_view doc;   // one or two sentences
   uint32_t traits = 0;
   int min_operands = 0;
-  int max_operands = 0;                 // -1: any number
-  std::span<const AttributeDef> attributes;
+  int max_operands = 0;  // -1: any number
+  std::span<const AttributeDef> attributes = {};
   // Types of the results, and `elements` where they can be known. Must reject every ill-typed node.
   Result<std::vector<Value>> (*infer)(const InferContext& context) = nullptr;
-  // Slow, obvious, in double or int64 as the dtype asks; operands have concrete shapes.
-  Result<std::vector<Tensor>> (*evaluate)(const Module& module, const Node& node,
-                                          std::span<const Tensor> operands,
-                                          std::span<const TensorType> result_types) = nullptr;
-  // Writes the node as Loop IR. Null: the op is decomposed before lowering, or runs in the interpreter.
+  // Slow, obvious, in double or int64 as the dtype asks.
+  Result<std::vector<Tensor>> (*evaluate)(const EvalContext& context) = nullptr;
+  // Writes the node as Loop IR. Null: the op is decomposed before lowering, or runs in the
+  // interpreter.
   Status (*lower)(loop::Lowering& lowering, const Module& module, const Node& node) = nullptr;
-  std::span<const OpCase> cases;
+  std::span<const OpCase> cases = {};
 };
 
 // All ops, in the order of docs/ops.md. Lookup is by name; null when unknown.
