@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of every HALYARD_* environment variable, and the only place that reads the environment.
+// docs/environment.md is generated from the table.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace halyard {
+
+// One value per row of the table, in its order.
+enum class EnvVar : uint8_t {
+  kValidate,
+  kDump,
+  kBless,
+  kLog,
+  kCacheDir,
+  kCompilerLibrary,
+  kThreads,
+  kSpin,
+  kPerfMap,
+};
+
+struct EnvVarInfo {
+  EnvVar variable;
+  std::string_view name;           // "HALYARD_VALIDATE"
+  std::string_view default_value;  // as text; empty: unset
+  std::string_view doc;            // one sentence or two
+};
+
+std::span<const EnvVarInfo> EnvTable();
+
+// The variable's text, or its default when it is unset or empty. Reads the environment at each
+// call.
+std::string EnvString(EnvVar variable);
+// False for unset, "", "0", "false", "off" and "no"; true for anything else.
+bool EnvFlag(EnvVar variable);
+// The number, or `fallback` when the variable is unset or not a whole number in [min, max].
+int64_t EnvInt(EnvVar variable, int64_t fallback, int64_t min, int64_t max);
+
+// The text of docs/environment.md.
+std::string FormatEnvTable();
+
+}  // namespace halyard

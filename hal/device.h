@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device: memory, executables, recordings and queues of one piece of hardware under one driver.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "hal/buffer.h"
+#include "hal/capabilities.h"
+#include "hal/command_buffer.h"
+#include "hal/executable.h"
+#include "hal/ref.h"
+#include "hal/semaphore.h"
+
+namespace halyard::hal {
+
+// When queued work may start and what it tells when it is done. Points may belong to any device.
+struct Ordering {
+  std::span<const SemaphorePoint> waits;    // all must be reached
+  std::span<const SemaphorePoint> signals;  // reached, or failed, when the work is done
+  // A hint: the caller waits for this work at once, so nobody else need be woken to run it. The
+  // work may then not start before someone calls Wait or Flush on the device.
+  bool caller_waits = false;
+};
+
+struct SubmitInfo {
+  Ordering ordering;
+  CommandBuffer* commands = nullptr;      // finished; null: only waits and signals
+  std::span<const BufferRange> bindings;  // what slot i of the recording stands for this time
+};
+
+// A function that the queue runs on a thread of the device once the waits are reached. It must not
+// wait for work of any queue. A failure fails the signals.
+struct HostCall {
+  Status (*function)(void* context) = nullptr;
+  void* context = nullptr;  // the caller keeps it alive until the signals are done
+};
+
+// Host memory that becomes a buffer without a copy.
+struct HostMemory {
+  void* address = nullptr;
+  int64_t size_bytes = 0;
+  bool is_read_only = false;      // such as a mapped file; writing to it is the caller's fault
+  std::function<void()> release;  // called once when the buffer dies; may be empty
+};
+
+enum class LinkKind : uint8_t { kNone, kSameMemory, kHostStaged, kPcie, kNvlink };
+std::string_view FormatLinkKind(LinkKind kind);
+
+// How bytes get from this device to another one.
+struct LinkInfo {
+  LinkKind kind = LinkKind::kHostStaged;
+  bool can_access_peer = false;  // kernels here may address the other's buffers
+  bool can_copy_direct = false;  // QueueCopy here takes the other's buffers
+  Field<double> bandwidth_bytes_per_s;
+  Field<double> latency_ns;
+};
+
+struct MemoryStatistics {
+  int64_t live_bytes = 0;  // allocated and not yet freed, all kinds
+  int64_t peak_bytes = 0;
+  int64_t limit_bytes = INT64_MAX;  // allocations beyond this get OUT_OF_MEMORY
+};
+
+// Thread-safe. Everything made by a device keeps it alive. Queue calls return at once, whatever
+// they wait for; they retain what they name until the work is done. The only order between queued
+// works, on one queue or several, is that of semaphores: a work may wait for a point that a later
+// call signals. Works of one queue do not overlap; those of different queues may. A wait that fails
+// fails the signals of its work with the same Status, and touches nothing else. A kernel that
+// reports through its ErrorRecord fails the signals of its submission; the buffers it writes are
+// then undefined. A semaphore that nobody will ever signal must be failed, or the work that waits
+// for it stays.
+class Device : public RefCounted {
+ public:
+  virtual std::string_view path() const = 0;  // "cpu:0": driver and ordinal
+  virtual const Capabilities& capabilities() const = 0;
+  virtual uint32_t queue_count() const = 0;  // at least 1
+  virtual int64_t buffer_alignment() const = 0;
+  // OK, or DEVICE_LOST with the submission that lost it. A lost device answers every call with
+  // that.
+  virtual Status health() const = 0;
+
+  // Any size from 0. OUT_OF_MEMORY names the size and what is left.
+  virtual Result<Ref<Buffer>> AllocateBuffer(MemoryKind kind, int64_t size_bytes) = 0;
+  // INCOMPATIBLE when the device cannot address it in place or it is not aligned; then the caller
+  // copies, and `release` is not called.
+  virtual Result<Ref<Buffer>> ImportHostMemory(HostMemory memory) = 0;
+  virtual MemoryStatistics memory_statistics() const = 0;
+
+  virtual Result<Ref<Semaphore>> CreateSemaphore(uint64_t initial_value) = 0;
+  // INCOMPATIBLE: a format or an instruction set that the device lacks; DATA_LOSS: the code is
+  // malformed; NOT_FOUND: an entry is missing.
+  virtual Result<Ref<Executable>> LoadExecutable(const ExecutableSource& source) = 0;
+  virtual Result<Ref<CommandBuffer>> CreateCommandBuffer() = 0;
+
+  // A returned failure means that nothing was queued and the signals are untouched.
+  virtual Status Submit(uint32_t queue, const SubmitInfo& info) = 0;
+  virtual Status QueueCopy(uint32_t queue, const Ordering& ordering, const BufferRange& source,
+                           const BufferRange& target) = 0;
+  virtual Status QueueFill(uint32_t queue, const Ordering& ordering, const BufferRange& target,
+                           uint64_t pattern, uint32_t pattern_bytes) = 0;
+  // Writes host bytes, which are copied before the call returns.
+  virtual Status QueueUpdate(uint32_t queue, const Ordering& ordering,
+                             std::span<const uint8_t> source, const BufferRange& target) = 0;
+  virtual Status QueueHostCall(uint32_t queue, const Ordering& ordering, const HostCall& call) = 0;
+
+  // Starts everything that is ready without needing a waiter. Returns at once.
+  virtual Status Flush() = 0;
+  // Blocks until all (or any) of the points are reached, running ready work of this device
+  // meanwhile. Points may belong to any device. DEADLINE_EXCEEDED after `timeout_ns` (0: only
+  // looks); the failure of the first failed point, with kAny only when that point is the first to
+  // be done. kAny tells through `out_index` (may be null) which. No points: OK.
+  virtual Status Wait(std::span<const SemaphorePoint> points, WaitMode mode, int64_t timeout_ns,
+                      size_t* out_index = nullptr) = 0;
+
+  // How this device reaches another one, itself included.
+  virtual Result<LinkInfo> LinkTo(const Device& other) const = 0;
+};
+
+}  // namespace halyard::hal
