@@ -3,12 +3,19 @@
 // control flow. Scheduling writes it; the interpreter defines its meaning; the LLVM, CUDA C++ and SPIR-V
 // emitters translate it op by op and decide nothing.
 //
-// Semantics. Integers wrap; div and rem truncate, x/0 is 0 and x%0 is 0, INT_MIN/-1 is INT_MIN; shifts by
-// the width or more give 0 (arithmetic right shift: the sign). Floats are IEEE, round to nearest even, no
-// reassociation and no contraction: a fused multiply-add is written `fma`. fmin and fmax return NaN when an
-// operand is NaN. Float to int conversion saturates, NaN becomes 0. Comparisons with NaN are false but for
-// ne. A masked-off lane accesses no memory; a masked-off load yields the pass-through operand.
+// Semantics. Integers wrap; div and rem truncate, x/0 is 0 and x%0 is 0, INT_MIN/-1 is INT_MIN, abs(INT_MIN)
+// is INT_MIN. A shift amount is read as unsigned; by the width or more it gives 0 (arithmetic right shift:
+// the sign). Floats are IEEE, round to nearest even, no reassociation and no contraction: a fused
+// multiply-add is written `fma`. NaNs are one value: their sign and payload are unspecified. Min and max
+// return NaN when an operand is NaN, and the second operand when both are equal (so max(-0, +0) is +0; a
+// constant is cheapest as the first operand). Comparisons with NaN are false but for ne.
+// Conversion: float to int truncates and saturates, NaN becomes 0; int to int wraps; to bool is "not 0" (NaN
+// is true); to f16 or bf16 from anything but f32 goes through f32, rounding twice.
+// f16, bf16 and bool carry no arithmetic (bool: and, or, xor, not, eq, ne only): convert to f32 first.
+// A masked-off lane accesses no memory; a masked-off load yields the pass-through operand.
 // Accesses out of a buffer's bounds are undefined here and found by the interpreter.
+// A for loop runs while iv < hi; its step is positive and hi + unroll * step fits the type. A report does
+// not leave the kernel.
 // On the CPU a workgroup has one workitem and barriers are illegal.
 #pragma once
 
@@ -68,7 +75,7 @@ enum class Opcode : uint8_t {
   kAsinh, kAcosh, kAtanh, kRsqrt,
   // Comparison (result bool with the operands' lanes), selection, conversion
   kEq, kNe, kLt, kLe, kGt, kGe,
-  kSelect,       // (mask, a, b)
+  kSelect,       // (mask, a, b); the mask has the lanes of a and b, or one for all of them
   kConvert,      // value conversion between dtypes
   kBitcast,      // same total bits
   // Memory. `buffer` names the object; index in elements.
@@ -82,15 +89,18 @@ enum class Opcode : uint8_t {
   // Lane reductions, vector to scalar; order: pairwise halves
   kReduceAdd, kReduceMul, kReduceMin, kReduceMax, kReduceAnd, kReduceOr,
   // Structured control flow
-  kFor,          // (lo, hi, step, init...): body block params = (iv, carried...); yields carried; imm: unroll
+  kFor,          // (lo, hi, step, init...): body block params = (iv, carried...); yields carried; imm: how
+                 // many times the emitter repeats the body (0 and 1: not unrolled)
   kIf,           // (condition): blocks then, else; results are what they yield
   kYield,        // (values...)
-  kReport,       // (condition, value, limit), imm: KernelErrorReason, imm2: site; on true writes the record
+  kReport,       // (condition, value, limit), imm: KernelErrorReason, imm2: site; on true writes the record.
+                 // i64 value with the condition's lanes, i64 scalar limit; the lowest true lane reports
   // Matrix fragments (AMX tiles, mma, wgmma, cooperative matrices). Types are set by `fragment`.
   kFragmentZero, kFragmentLoad, kFragmentStore, kFragmentMma,
   // GPU only
   kBarrier, kAsyncCopy, kAsyncCommit, kAsyncWait,
 };
+inline constexpr int kOpcodeCount = static_cast<int>(Opcode::kAsyncWait) + 1;
 
 using OpId = uint32_t;
 using ValueId = uint32_t;
