@@ -3,9 +3,14 @@
 // expressions, offsets and grids. Hash-consed in an arena and kept in canonical form, so that equal
 // handles mean equal expressions. After SymPy's use in TorchInductor (FloorDiv, ModularIndexing).
 //
-// Semantics: mathematical integers that the user of the expression keeps within int64; FloorDiv and Mod
-// round towards minus infinity (divisors are positive). Symbols carry a range and a divisor; dimension
-// symbols are at least 0, loop variables lie in [0, extent).
+// Semantics: mathematical integers that the user of the expression keeps within int64; FloorDiv and
+// Mod round towards minus infinity (divisors are positive). Symbols carry a range and a divisor;
+// dimension symbols are at least 0, loop variables lie in [0, extent). A simplified expression may
+// have a value where the original has none (a division by 0 that cancelled), never another value.
+//
+// No call fails: what would overflow a coefficient or grow past the stated limits (expr_impl.h)
+// becomes a fresh symbol named "?" about which nothing is known and which Evaluate refuses with
+// OUT_OF_RANGE.
 #pragma once
 
 #include <cstdint>
@@ -53,15 +58,16 @@ class ExprArena {
   ExprArena& operator=(ExprArena&&) noexcept;
 
   Expr Const(int64_t value);
-  // Returns the existing symbol of that name or makes one; dimension symbols start with [0, 2^31) and
-  // divisor 1. Loop symbols are made fresh each time with the range [0, extent).
+  // Returns the existing symbol of that name or makes one; dimension symbols start with [0, 2^31)
+  // and divisor 1. Loop symbols are made fresh each time with the range [0, extent).
   Expr Dim(std::string_view name);
   Expr Loop(std::string_view name, Expr extent);
-  // Narrows what is known about a symbol (intersection of ranges, least common multiple of divisors).
+  // Narrows what is known about a symbol (intersection of ranges, least common multiple of
+  // divisors).
   void Constrain(Expr symbol, ExprRange range, int64_t divisor = 1);
 
-  // Each returns the canonical form: constants folded, sums of products flattened and sorted, div and mod
-  // simplified with the ranges of their symbols.
+  // Each returns the canonical form: constants folded, sums of products flattened and sorted, div
+  // and mod simplified with the ranges of their symbols.
   Expr Add(Expr a, Expr b);
   Expr Sub(Expr a, Expr b);
   Expr Mul(Expr a, Expr b);
@@ -81,18 +87,19 @@ class ExprArena {
 
   // Interval arithmetic over the ranges of the symbols.
   ExprRange RangeOf(Expr e) const;
-  // Known facts: true only when provable, never assumed. (Assumptions with a guard and hints for cost are
-  // different questions and have other names.)
+  // Known facts: true only when provable, never assumed. (Assumptions with a guard and hints for
+  // cost are different questions and have other names.)
   bool KnownEqual(Expr a, Expr b);
-  bool KnownLess(Expr a, Expr b);          // a < b
-  bool KnownLessOrEqual(Expr a, Expr b);   // a <= b
+  bool KnownLess(Expr a, Expr b);         // a < b
+  bool KnownLessOrEqual(Expr a, Expr b);  // a <= b
   bool KnownMultipleOf(Expr e, int64_t divisor);
-  // A number for cost models only: the constant, or the value under hints (default 8192 where none is
-  // given). Never for correctness.
+  // A number for cost models only: the constant, or the value under hints (default 8192 where none
+  // is given). Never for correctness.
   int64_t HintOf(Expr e) const;
   void SetHint(Expr symbol, int64_t value);
 
-  // The derivative of e by a loop symbol where e is linear in it; nothing otherwise. 0: does not depend.
+  // The derivative of e by a loop symbol where e is linear in it; nothing otherwise. 0: does not
+  // depend.
   std::optional<Expr> StrideOf(Expr e, Expr symbol);
   bool DependsOn(Expr e, Expr symbol) const;
   // All symbols of e, sorted, each once.
@@ -102,18 +109,20 @@ class ExprArena {
   Expr Substitute(Expr e, std::span<const std::pair<Expr, Expr>> replacements);
   // Value under a full assignment. OUT_OF_RANGE on overflow or a division by a value below 1,
   // INVALID_ARGUMENT when `value_of` has no value for a symbol.
-  Result<int64_t> Evaluate(Expr e, const std::function<std::optional<int64_t>(Expr)>& value_of) const;
+  Result<int64_t> Evaluate(Expr e,
+                           const std::function<std::optional<int64_t>(Expr)>& value_of) const;
 
-  // Text such as "4*n + floordiv(i, 8)"; Parse reads what Format writes (unknown names become Dim symbols
-  // unless `resolve` knows them).
+  // Text such as "4*n + floordiv(i, 8)"; Parse reads what Format writes (unknown names become Dim
+  // symbols unless `resolve` knows them).
   std::string Format(Expr e) const;
   Result<Expr> Parse(std::string_view text,
                      const std::function<std::optional<Expr>(std::string_view)>& resolve = {});
 
   size_t node_count() const;
 
+  struct Impl;  // expr_impl.h; for the sources of this folder
+
  private:
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
