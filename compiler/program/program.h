@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Program: what the compiler makes and the runtime runs. Plain data, the same in memory and in a file:
-// entry points over shared constants and states; an entry is, per queue, a list of commands and the waits
-// between queues. Every size, offset, grid and scalar is an expression over the program's symbols, a static
-// program being the case where all are constants. No pointers into the compiler; no HAL types.
+// Program: what the compiler makes and the runtime runs. Plain data, the same in memory and in a
+// file: entry points over shared constants and states; an entry is, per queue, a list of commands
+// and the waits between queues. Every size, offset, grid and scalar is an expression over the
+// program's symbols, a static program being the case where all are constants. No pointers into the
+// compiler; no HAL types.
 #pragma once
 
 #include <cstdint>
@@ -48,13 +49,14 @@ struct TensorDesc {
   std::vector<SizeExpr> dims;
 };
 
-// Bytes that a device holds for the program's whole life. `source`: packed bytes carried by the program.
+// Bytes that a device holds for the program's whole life. `source`: packed bytes carried by the
+// program.
 struct Constant {
   std::string name;
   uint64_t hash = 0;
   uint32_t device = 0;
   uint64_t size_bytes = 0;
-  uint64_t offset = 0;        // into the data section (Program::data)
+  uint64_t offset = 0;  // into the data section (Program::data)
 };
 
 // A memory region of one device that lives for one run; buffers are ranges of it.
@@ -69,25 +71,25 @@ enum class StorageKind : uint8_t { kInput, kOutput, kConstant, kArena, kState };
 struct BufferRange {
   StorageKind kind = StorageKind::kArena;
   uint32_t index = 0;
-  SizeExpr offset;            // bytes
-  SizeExpr size;              // bytes
-  std::string name;           // of the graph value; for reports
+  SizeExpr offset;   // bytes
+  SizeExpr size;     // bytes
+  std::string name;  // of the graph value; for reports
 };
 
 enum class CommandKind : uint8_t { kDispatch, kCopy, kFill, kInterpret };
 
 struct Command {
   CommandKind kind = CommandKind::kDispatch;
-  std::string label;                    // fusion group; for reports and error messages
+  std::string label;  // fusion group; for reports and error messages
   // kDispatch
-  uint32_t executable = 0;              // index into Program::executables
-  uint32_t entry = 0;                   // index into Executable::entries
-  std::vector<uint32_t> bindings;       // indices into Entry::buffers
+  uint32_t executable = 0;         // index into Program::executables
+  uint32_t entry = 0;              // index into Executable::entries
+  std::vector<uint32_t> bindings;  // indices into Entry::buffers
   std::vector<SizeExpr> scalars;
   SizeExpr grid[3];
   // kCopy (bindings: source, destination; whole ranges) and kFill (bindings: destination)
   uint64_t fill_value = 0;
-  uint32_t fill_bytes = 1;              // 1, 2, 4 or 8
+  uint32_t fill_bytes = 1;  // 1, 2, 4 or 8
   // kInterpret: bindings are operands then results; text is a one-node Graph IR module
   std::string interpret_text;
   uint32_t interpret_operand_count = 0;
@@ -101,13 +103,13 @@ struct Block {
   uint32_t device = 0;
   uint32_t queue = 0;
   std::vector<Command> commands;
-  std::vector<uint32_t> waits;          // indices of earlier or later blocks of the entry; acyclic
+  std::vector<uint32_t> waits;  // indices of earlier or later blocks of the entry; acyclic
 };
 
 // A requirement on the symbols: the entry may be used only where expr >= 0 holds for all guards.
 struct Guard {
   SizeExpr expr;
-  std::string text;                     // "n - 16 >= 0"
+  std::string text;  // "n - 16 >= 0"
 };
 
 struct Entry {
@@ -124,39 +126,44 @@ struct KernelEntry {
   std::string name;
   uint32_t binding_count = 0;
   uint32_t scalar_count = 0;
-  std::vector<std::string> sites;       // report sites: "node 'g': index of Gather"
+  std::vector<std::string> sites;  // report sites: "node 'g': index of Gather"
 };
 
 // Code for one target: a flat CPU image, a CUBIN or SPIR-V words.
 struct Executable {
   uint32_t device = 0;
-  std::string format;                   // "cpu-image", "cubin", "spirv"
+  std::string format;  // "cpu-image", "cubin", "spirv"
   std::vector<KernelEntry> entries;
   std::vector<uint8_t> code;
 };
 
 struct Device {
-  std::string name;                     // "cpu:0" as asked for
+  std::string name;  // "cpu:0" as asked for
   Target target;
+  // The device that timings and placement came from, as its driver names it; empty: none was
+  // measured. Apart from `target`, which says what the code needs: code runs on any device that
+  // meets that.
+  std::string identity;
 };
 
-// Reports made while compiling: fallbacks, placement reasons, fusion groups, schedules. Data, not log lines.
+// Reports made while compiling: fallbacks, placement reasons, fusion groups, schedules. Data, not
+// log lines.
 struct Record {
-  std::string kind;                     // "fallback", "placement", "fusion", "schedule", "memory"
-  std::string subject;                  // node, value or group
-  std::string text;                     // one sentence
+  std::string kind;     // "fallback", "placement", "fusion", "schedule", "memory"
+  std::string subject;  // node, value or group
+  std::string text;     // one sentence
 };
 
 struct Program {
   std::string model_name;
-  uint64_t content_hash = 0;            // of the model bytes, options and targets: the cache key
+  uint64_t content_hash = 0;  // of the model bytes, options and targets: the cache key
   std::vector<Symbol> symbols;
   std::vector<Device> devices;
   std::vector<Constant> constants;
   std::vector<Executable> executables;
   std::vector<Entry> entries;
   std::vector<Record> records;
-  std::vector<uint8_t> data;            // packed constants, each 64-byte aligned
+  std::vector<uint8_t> data;  // packed constants, each 64-byte aligned
   // When the program was mapped from a file: the data section in place, `data` being empty.
   std::span<const uint8_t> mapped_data;
   std::shared_ptr<const void> mapping;  // keeps mapped_data alive
@@ -164,11 +171,17 @@ struct Program {
   std::span<const uint8_t> DataBytes() const { return mapping ? mapped_data : std::span(data); }
 };
 
-// Structure check: every index in range, every expression well formed, blocks acyclic. A loaded file passes
-// through this before anything uses it.
-Status Verify(const Program& program);
+// Constants start at multiples of this, in memory and in files.
+inline constexpr uint64_t kDataAlignment = 64;
 
-// Text form of everything but code and data; Parse reads what Format writes (code and data empty).
+// Structure check: every index in range, every expression well formed, blocks acyclic, constants
+// within the data, code present. A loaded file passes through this before anything uses it.
+Status Verify(const Program& program);
+// The same without code and data, which the text form does not carry.
+Status VerifyTables(const Program& program);
+
+// Text form of everything but code and data; Parse reads what Format writes (code and data empty)
+// and fails with INVALID_ARGUMENT naming line and column.
 std::string Format(const Program& program);
 Result<Program> Parse(std::string_view text);
 

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generation of random valid programs.
+#include "random_program.h"
+
+#include <random>
+
+namespace halyard::program {
+namespace {
+
+class Generator {
+ public:
+  explicit Generator(uint32_t seed) : random_(seed) {}
+
+  Program Run() {
+    p_.model_name = Name();
+    p_.content_hash = random_();
+    for (uint32_t i = Up(4); i > 0; --i) {
+      const int64_t min = Up(100);
+      p_.symbols.push_back({Unique(), min, min + Up(1000), 1 + Up(8)});
+    }
+    for (uint32_t i = 1 + Up(2); i > 0; --i) {
+      Device& device = p_.devices.emplace_back();
+      device.name = Unique();
+      device.identity = Name();
+      device.target.cpu_name = Name();
+      device.target.cpu_features = Up(512);
+      device.target.worker_count = 1 + Up(64);
+    }
+    uint64_t end = 0;
+    for (uint32_t i = Up(5); i > 0; --i) {
+      const uint64_t size = Up(300);
+      p_.constants.push_back({Name(), random_(), Up(p_.devices.size()), size, end});
+      end = (end + size + kDataAlignment - 1) / kDataAlignment * kDataAlignment;
+    }
+    p_.data.resize(end);
+    for (uint8_t& byte : p_.data) byte = static_cast<uint8_t>(random_());
+    for (uint32_t i = 1 + Up(3); i > 0; --i) {
+      Executable& executable = p_.executables.emplace_back();
+      executable.device = Up(p_.devices.size());
+      executable.format = "cpu-image";
+      executable.code.resize(1 + Up(400));
+      for (uint8_t& byte : executable.code) byte = static_cast<uint8_t>(random_());
+      for (uint32_t k = 1 + Up(3); k > 0; --k) {
+        executable.entries.push_back({Unique(), Up(4), Up(4), {Name(), Name()}});
+      }
+    }
+    for (uint32_t i = 1 + Up(2); i > 0; --i) AddEntry();
+    for (uint32_t i = Up(4); i > 0; --i) p_.records.push_back({Name(), Name(), Name()});
+    return std::move(p_);
+  }
+
+ private:
+  uint32_t Up(size_t limit) { return limit == 0 ? 0 : static_cast<uint32_t>(random_() % limit); }
+  std::string Name() {
+    static const char* const kPieces[] = {"conv", "\"", "\\",   "\n", " ",
+                                          "x_1",  "/",  "\x01", "é",  "n"};
+    std::string name;
+    for (uint32_t i = 1 + Up(4); i > 0; --i) name += kPieces[Up(10)];
+    return name;
+  }
+  std::string Unique() { return Name() + std::to_string(next_++); }
+
+  SizeExpr Expr(int depth = 0) {
+    if (depth > 4 || Up(2) == 0) {
+      if (!p_.symbols.empty() && Up(2) == 0) return {{{ExprOp::kSymbol, Up(p_.symbols.size())}}};
+      return SizeExpr::Constant(static_cast<int64_t>(Up(2000)) - 1000);
+    }
+    SizeExpr a = Expr(depth + 1);
+    const SizeExpr b = Expr(depth + 1);
+    a.tokens.insert(a.tokens.end(), b.tokens.begin(), b.tokens.end());
+    a.tokens.push_back({static_cast<ExprOp>(2 + Up(6))});
+    return a;
+  }
+  TensorDesc Tensor() {
+    TensorDesc tensor{Name(), static_cast<DType>(1 + Up(kDTypeCount - 1)), {}};
+    for (uint32_t i = Up(4); i > 0; --i) tensor.dims.push_back(Expr());
+    return tensor;
+  }
+
+  void AddEntry() {
+    Entry entry;
+    entry.name = Unique();
+    for (uint32_t i = 1 + Up(3); i > 0; --i) entry.inputs.push_back(Tensor());
+    for (uint32_t i = 1 + Up(3); i > 0; --i) entry.outputs.push_back(Tensor());
+    for (uint32_t i = 1 + Up(2); i > 0; --i) {
+      entry.arenas.push_back({Up(p_.devices.size()), SizeExpr::Constant(4096)});
+    }
+    const SizeExpr zero = SizeExpr::Constant(0), few = SizeExpr::Constant(Up(64));
+    entry.buffers.push_back({StorageKind::kOutput, Up(entry.outputs.size()), zero, few, Name()});
+    for (uint32_t i = 1 + Up(6); i > 0; --i) {
+      BufferRange range{StorageKind::kArena, Up(entry.arenas.size()),
+                        SizeExpr::Constant(Up(64) * 64), few, Name()};
+      if (Up(3) == 0)
+        range = {StorageKind::kInput, Up(entry.inputs.size()), Expr(), Expr(), Name()};
+      if (Up(3) == 0 && !p_.constants.empty()) {
+        range = {StorageKind::kConstant, Up(p_.constants.size()), zero, zero, Name()};
+      }
+      for (SizeExpr* e : {&range.offset, &range.size}) {
+        if (e->AsConstant().value_or(0) < 0) *e = few;
+      }
+      entry.buffers.push_back(std::move(range));
+    }
+    const uint32_t blocks = 1 + Up(4);
+    for (uint32_t i = 0; i < blocks; ++i) {
+      Block& block = entry.blocks.emplace_back();
+      const uint32_t commands = Up(5);
+      const Executable& executable = p_.executables[Up(p_.executables.size())];
+      block.device = executable.device;
+      block.queue = Up(3);
+      for (uint32_t c = 0; c < commands; ++c) {
+        block.commands.push_back(MakeCommand(entry, executable));
+        if (c > 0) block.commands.back().after.push_back(Up(c));
+      }
+      if (i > 0) block.waits.push_back(Up(i));
+    }
+    entry.guards.push_back({Expr(), Name()});
+    p_.entries.push_back(std::move(entry));
+  }
+
+  Command MakeCommand(const Entry& entry, const Executable& executable) {
+    Command c;
+    c.label = Name();
+    c.kind = static_cast<CommandKind>(Up(4));
+    const auto buffer = [&] { return Up(entry.buffers.size()); };
+    switch (c.kind) {
+      case CommandKind::kDispatch: {
+        c.executable = static_cast<uint32_t>(&executable - p_.executables.data());
+        c.entry = Up(executable.entries.size());
+        const KernelEntry& kernel = executable.entries[c.entry];
+        for (uint32_t i = 0; i < kernel.binding_count; ++i) c.bindings.push_back(buffer());
+        for (uint32_t i = 0; i < kernel.scalar_count; ++i) c.scalars.push_back(Expr());
+        for (SizeExpr& axis : c.grid) axis = Expr();
+        break;
+      }
+      case CommandKind::kCopy:
+        c.bindings = {buffer(), 0};
+        break;
+      case CommandKind::kFill:
+        c.bindings = {0};
+        c.fill_value = random_();
+        c.fill_bytes = 1u << Up(4);
+        break;
+      case CommandKind::kInterpret:
+        c.bindings = {buffer(), buffer(), 0};
+        c.interpret_operand_count = 2;
+        c.interpret_text = Name();
+        c.interpret_tensors = {Tensor(), Tensor(), Tensor()};
+        break;
+    }
+    return c;
+  }
+
+  std::mt19937 random_;
+  Program p_;
+  int next_ = 0;
+};
+
+}  // namespace
+
+Program RandomProgram(uint32_t seed) { return Generator(seed).Run(); }
+
+}  // namespace halyard::program
