@@ -183,8 +183,12 @@ ValueId Builder::Shuffle(ValueId a, ValueId b, std::span<const int> lanes) {
 
 ValueId Builder::TailMask(ValueId count, int lanes) {
   // 32-bit lanes: half the compares of 64-bit ones. The count is clamped so that it fits.
-  const ValueId clamped = Max(Index(0), Min(Index(lanes), count));
-  return Lt(Iota(DType::kI32, lanes), Splat(Convert(clamped, DType::kI32), lanes));
+  const ValueId zero = Index(0);
+  const ValueId at_most = Min(Index(lanes), count);
+  const ValueId clamped = Max(zero, at_most);
+  const ValueId limit = Splat(Convert(clamped, DType::kI32), lanes);
+  const ValueId lane = Iota(DType::kI32, lanes);
+  return Lt(lane, limit);
 }
 
 void Builder::Match(ValueId* a, ValueId* b) {

@@ -17,7 +17,9 @@
 
 namespace halyard::kernel {
 
-// Not thread-safe. ValueIds are meaningless outside the builder's kernel.
+// Not thread-safe. ValueIds are meaningless outside the builder's kernel. Nested calls such as
+// b.Add(b.Load(..), b.Load(..)) are evaluated in an order that the compiler chooses; where goldens
+// compare the text, name the operands first.
 class Builder {
  public:
   explicit Builder(std::string_view name);

@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: Apache-2.0
+// One walk over the blocks: structure and dominance by a set of visible values, then the types of
+// each op.
+#include "compiler/kernel/verifier.h"
+
+#include <cctype>
+#include <set>
+
+#include "compiler/kernel/opcode.h"
+
+namespace halyard::kernel {
+namespace {
+
+constexpr int kMaxNesting = 64;
+constexpr int64_t kMaxUnroll = 64;
+
+bool IsStorable(DType dtype) {
+  switch (dtype) {
+    case DType::kBool:
+    case DType::kI8:
+    case DType::kU8:
+    case DType::kI16:
+    case DType::kU16:
+    case DType::kI32:
+    case DType::kU32:
+    case DType::kI64:
+    case DType::kU64:
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kF32:
+    case DType::kF64:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool IsIndexDType(DType dtype) { return dtype == DType::kI64 || dtype == DType::kI32; }
+
+uint8_t DomainOf(DType dtype) {
+  if (dtype == DType::kBool) return kBools;
+  if (IsInteger(dtype)) return kInts;
+  if (dtype == DType::kF32 || dtype == DType::kF64) return kFloats;
+  return kNoDomain;
+}
+
+class Verifier {
+ public:
+  explicit Verifier(const Kernel& kernel)
+      : kernel_(kernel),
+        visible_(kernel.values.size(), false),
+        defined_(kernel.values.size(), false) {}
+
+  Status Run() {
+    HY_TRY(CheckInterface());
+    if (kernel_.blocks.empty()) return Fail("has no body");
+    if (!kernel_.blocks[0].parameters.empty()) return Fail("has a body with parameters");
+    return CheckBlock(0, 0);
+  }
+
+ private:
+  template <typename... Args>
+  Status Fail(fmt::format_string<Args...> format, Args&&... args) const {
+    return Internal("Kernel '{}' {}.", kernel_.name,
+                    fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  template <typename... Args>
+  Status FailOp(const Op& op, fmt::format_string<Args...> format, Args&&... args) const {
+    std::string operands;
+    for (ValueId operand : op.operands) {
+      if (!operands.empty()) operands += ", ";
+      operands += operand < kernel_.values.size() ? FormatType(kernel_.values[operand].type) : "?";
+    }
+    return Internal("Kernel '{}': op '{} {}' on ({}) {}.", kernel_.name, FormatOpcode(op.opcode),
+                    FormatType(op.type), operands,
+                    fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  Status CheckInterface() {
+    if (kernel_.name.empty()) return Fail("has no name");
+    for (char c : kernel_.name) {
+      if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') {
+        return Fail("has a name with the character '{}'", c);
+      }
+    }
+    for (int64_t size : kernel_.workgroup_size) {
+      if (size < 1) return Fail("has a workgroup size of {}", size);
+    }
+    bool allocations = false;
+    for (const Buffer& b : kernel_.buffers) {
+      if (!IsStorable(b.dtype)) {
+        return Fail("has buffer '{}' of {}, which Kernel IR cannot address", b.name,
+                    FormatDType(b.dtype));
+      }
+      if (b.space == MemorySpace::kGlobal) {
+        if (allocations) return Fail("has parameter '{}' after an allocation", b.name);
+      } else {
+        allocations = true;
+        if (b.elements < 1) return Fail("has allocation '{}' of {} elements", b.name, b.elements);
+      }
+    }
+    return OkStatus();
+  }
+
+  Type TypeOf(ValueId value) const { return kernel_.values[value].type; }
+
+  Status CheckType(const Op& op, Type type) const {
+    if (!IsStorable(type.dtype) || type.lanes < 1 || type.lanes > kMaxLanes) {
+      return FailOp(op, "has a value of type {}, which Kernel IR does not have", FormatType(type));
+    }
+    return OkStatus();
+  }
+
+  Status Define(const Op& op, ValueId value) {
+    if (value >= kernel_.values.size())
+      return FailOp(op, "defines value {} of {}", value, kernel_.values.size());
+    if (defined_[value]) return FailOp(op, "defines a value a second time");
+    defined_[value] = visible_[value] = true;
+    scope_.push_back(value);
+    return CheckType(op, TypeOf(value));
+  }
+
+  // `yields`: the types that the closing yield must have; null for the kernel's body.
+  Status CheckBlock(BlockId id, int depth, const std::vector<Type>* yields = nullptr) {
+    if (depth > kMaxNesting) return Fail("nests blocks deeper than {}", kMaxNesting);
+    if (id >= kernel_.blocks.size()) return Fail("names block {} of {}", id, kernel_.blocks.size());
+    if (!visited_.insert(id).second) return Fail("uses block {} twice", id);
+    const size_t scope = scope_.size();
+    const Block& block = kernel_.blocks[id];
+    for (size_t i = 0; i < block.ops.size(); ++i) {
+      if (block.ops[i] >= kernel_.ops.size())
+        return Fail("names op {} of {}", block.ops[i], kernel_.ops.size());
+      const Op& op = kernel_.ops[block.ops[i]];
+      const bool last = i + 1 == block.ops.size();
+      if ((op.opcode == Opcode::kYield) != (yields != nullptr && last)) {
+        return FailOp(op, "stands where a yield {}", last && yields ? "must" : "must not");
+      }
+      HY_TRY(CheckOp(op, depth, yields));
+    }
+    if (yields && block.ops.empty()) return Fail("has a loop or if body without a yield");
+    while (scope_.size() > scope) {
+      visible_[scope_.back()] = false;
+      scope_.pop_back();
+    }
+    return OkStatus();
+  }
+
+  Status CheckOp(const Op& op, int depth, const std::vector<Type>* yields) {
+    const OpcodeInfo& info = InfoOf(op.opcode);
+    const int operand_count = static_cast<int>(op.operands.size());
+    if (operand_count < info.min_operands ||
+        (info.max_operands >= 0 && operand_count > info.max_operands)) {
+      return FailOp(op, "has {} operands", operand_count);
+    }
+    if (info.immediates >= 0 && static_cast<int>(op.immediates.size()) != info.immediates) {
+      return FailOp(op, "has {} immediates and needs {}", op.immediates.size(), info.immediates);
+    }
+    for (ValueId operand : op.operands) {
+      if (operand >= kernel_.values.size() || !visible_[operand]) {
+        return FailOp(op, "uses a value that is not defined before it");
+      }
+    }
+    if ((info.op_class == OpClass::kMemory) != (op.buffer != kNone)) {
+      return FailOp(op, "{} a buffer", op.buffer == kNone ? "names no" : "must not name");
+    }
+    if (op.buffer != kNone && op.buffer >= kernel_.buffers.size()) {
+      return FailOp(op, "names buffer {} of {}", op.buffer, kernel_.buffers.size());
+    }
+    if (info.op_class == OpClass::kControl) return CheckControl(op, depth, yields);
+    if (!op.blocks.empty()) return FailOp(op, "must not have blocks");
+    const bool has_result = op.opcode != Opcode::kStore && op.opcode != Opcode::kScatter &&
+                            op.opcode != Opcode::kPrefetch && op.opcode != Opcode::kAtomicAdd &&
+                            info.op_class != OpClass::kGpu && info.op_class != OpClass::kFragment;
+    if (info.op_class == OpClass::kGpu || info.op_class == OpClass::kFragment) {
+      return FailOp(op, "is not verified yet: no target of this version has it");
+    }
+    if (has_result != (op.results.size() == 1) || op.results.size() > 1) {
+      return FailOp(op, "has {} results", op.results.size());
+    }
+    if (has_result &&
+        (op.results[0] >= kernel_.values.size() || TypeOf(op.results[0]) != op.type)) {
+      return FailOp(op, "has a result of another type than its own");
+    }
+    HY_TRY(CheckTypes(op, info));
+    if (has_result) return Define(op, op.results[0]);
+    return OkStatus();
+  }
+
+  Status CheckTypes(const Op& op, const OpcodeInfo& info) const {
+    switch (info.op_class) {
+      case OpClass::kSource:
+        return CheckSource(op);
+      case OpClass::kLanes:
+        return CheckLanes(op);
+      case OpClass::kArithmetic:
+        for (ValueId operand : op.operands) {
+          if (TypeOf(operand) != op.type) return FailOp(op, "mixes types");
+        }
+        return CheckDomain(op, info, op.type.dtype);
+      case OpClass::kCompare:
+        if (TypeOf(op.operands[0]) != TypeOf(op.operands[1])) return FailOp(op, "mixes types");
+        if (op.type != Type{DType::kBool, TypeOf(op.operands[0]).lanes}) {
+          return FailOp(op, "must give a bool per lane");
+        }
+        return CheckDomain(op, info, TypeOf(op.operands[0]).dtype);
+      case OpClass::kSelect: {
+        const Type mask = TypeOf(op.operands[0]);
+        if (TypeOf(op.operands[1]) != op.type || TypeOf(op.operands[2]) != op.type) {
+          return FailOp(op, "mixes types");
+        }
+        if (mask.dtype != DType::kBool || (mask.lanes != op.type.lanes && mask.lanes != 1)) {
+          return FailOp(op, "has a mask of {}", FormatType(mask));
+        }
+        return OkStatus();
+      }
+      case OpClass::kConvert:
+        return CheckConvert(op);
+      case OpClass::kMemory:
+        return CheckMemory(op);
+      case OpClass::kReduce:
+        if (op.type != Type{TypeOf(op.operands[0]).dtype, 1})
+          return FailOp(op, "must give one lane");
+        return CheckDomain(op, info, op.type.dtype);
+      default:
+        return OkStatus();
+    }
+  }
+
+  Status CheckDomain(const Op& op, const OpcodeInfo& info, DType dtype) const {
+    if ((DomainOf(dtype) & info.domain) == 0)
+      return FailOp(op, "does not work on {}", FormatDType(dtype));
+    return OkStatus();
+  }
+
+  Status CheckSource(const Op& op) const {
+    switch (op.opcode) {
+      case Opcode::kConst:
+        if (op.type.dtype == DType::kBool && (op.immediates[0] < 0 || op.immediates[0] > 1)) {
+          return FailOp(op, "has the bool value {}", op.immediates[0]);
+        }
+        return OkStatus();
+      case Opcode::kIota:
+        if (DomainOf(op.type.dtype) != kInts) return FailOp(op, "must be of integers");
+        if (BitWidth(op.type.dtype) == 8 && op.type.lanes > 128)
+          return FailOp(op, "has too many lanes");
+        return OkStatus();
+      case Opcode::kScalar:
+        if (op.type != Type{DType::kI64, 1}) return FailOp(op, "must be i64");
+        if (op.immediates[0] < 0 ||
+            op.immediates[0] >= static_cast<int64_t>(kernel_.scalars.size())) {
+          return FailOp(op, "reads scalar {} of {}", op.immediates[0], kernel_.scalars.size());
+        }
+        return OkStatus();
+      default:
+        if (op.type != Type{DType::kI64, 1}) return FailOp(op, "must be i64");
+        if (!op.immediates.empty() && (op.immediates[0] < 0 || op.immediates[0] > 2)) {
+          return FailOp(op, "names axis {}", op.immediates[0]);
+        }
+        return OkStatus();
+    }
+  }
+
+  Status CheckLanes(const Op& op) const {
+    const Type first = TypeOf(op.operands[0]);
+    if (first.dtype != op.type.dtype) return FailOp(op, "changes the dtype");
+    switch (op.opcode) {
+      case Opcode::kSplat:
+        if (first.lanes != 1) return FailOp(op, "takes a scalar");
+        return OkStatus();
+      case Opcode::kExtract:
+        if (op.type.lanes != 1) return FailOp(op, "gives a scalar");
+        break;
+      case Opcode::kInsert:
+        if (first != op.type || TypeOf(op.operands[1]) != Type{op.type.dtype, 1}) {
+          return FailOp(op, "takes a vector of its type and a scalar");
+        }
+        break;
+      default:
+        if (TypeOf(op.operands[1]) != first) return FailOp(op, "mixes types");
+        if (op.immediates.size() != op.type.lanes)
+          return FailOp(op, "has {} lanes listed", op.immediates.size());
+        for (int64_t lane : op.immediates) {
+          if (lane < 0 || lane >= 2 * first.lanes) return FailOp(op, "takes lane {}", lane);
+        }
+        return OkStatus();
+    }
+    if (op.immediates[0] < 0 || op.immediates[0] >= first.lanes) {
+      return FailOp(op, "names lane {}", op.immediates[0]);
+    }
+    return OkStatus();
+  }
+
+  Status CheckConvert(const Op& op) const {
+    const Type from = TypeOf(op.operands[0]);
+    if (op.opcode == Opcode::kConvert) {
+      if (from.lanes != op.type.lanes) return FailOp(op, "changes the number of lanes");
+      return OkStatus();
+    }
+    if (from.dtype == DType::kBool || op.type.dtype == DType::kBool) {
+      return FailOp(op, "must not touch bool, which has no fixed bits");
+    }
+    if (BitWidth(from.dtype) * from.lanes != BitWidth(op.type.dtype) * op.type.lanes) {
+      return FailOp(op, "changes the number of bits");
+    }
+    return OkStatus();
+  }
+
+  Status CheckMemory(const Op& op) const {
+    const Buffer& buffer = kernel_.buffers[op.buffer];
+    const Type index = TypeOf(op.operands[0]);
+    const bool writes = op.opcode == Opcode::kStore || op.opcode == Opcode::kScatter ||
+                        op.opcode == Opcode::kAtomicAdd;
+    const bool lane_indices = op.opcode == Opcode::kGather || op.opcode == Opcode::kScatter;
+    if (!IsIndexDType(index.dtype))
+      return FailOp(op, "has an index of {}", FormatDType(index.dtype));
+    if (writes && buffer.access == Access::kRead)
+      return FailOp(op, "writes the read-only '{}'", buffer.name);
+    if (!writes && op.opcode != Opcode::kPrefetch && buffer.access == Access::kWrite) {
+      return FailOp(op, "reads the write-only '{}'", buffer.name);
+    }
+    if (op.opcode == Opcode::kPrefetch) {
+      if (index.lanes != 1 || op.immediates[0] < 0 || op.immediates[0] > 3) {
+        return FailOp(op, "needs one index and a locality of 0 to 3");
+      }
+      return OkStatus();
+    }
+    const Type value = writes ? TypeOf(op.operands[1]) : op.type;
+    if (value.dtype != buffer.dtype) {
+      return FailOp(op, "moves {} to or from '{}' of {}", FormatDType(value.dtype), buffer.name,
+                    FormatDType(buffer.dtype));
+    }
+    if (index.lanes != (lane_indices ? value.lanes : 1))
+      return FailOp(op, "has {} indices", index.lanes);
+    if (op.opcode == Opcode::kAtomicAdd &&
+        (value.lanes != 1 || !IsInteger(value.dtype) || BitWidth(value.dtype) < 32)) {
+      return FailOp(op, "adds one integer of 32 or 64 bits");
+    }
+    const size_t mask_at = writes ? 2 : 1;
+    if (op.operands.size() > mask_at) {
+      if (TypeOf(op.operands[mask_at]) != Type{DType::kBool, value.lanes}) {
+        return FailOp(op, "has a mask of {}", FormatType(TypeOf(op.operands[mask_at])));
+      }
+      if (!writes && (op.operands.size() != 3 || TypeOf(op.operands[2]) != value)) {
+        return FailOp(op, "needs a pass-through of its type");
+      }
+    }
+    return OkStatus();
+  }
+
+  Status CheckControl(const Op& op, int depth, const std::vector<Type>* yields) {
+    switch (op.opcode) {
+      case Opcode::kYield: {
+        if (!op.results.empty()) return FailOp(op, "has results");
+        if (!yields || yields->size() != op.operands.size())
+          return FailOp(op, "yields {} values", op.operands.size());
+        for (size_t i = 0; i < yields->size(); ++i) {
+          if (TypeOf(op.operands[i]) != (*yields)[i])
+            return FailOp(op, "yields {} as value {}", FormatType(TypeOf(op.operands[i])), i);
+        }
+        return OkStatus();
+      }
+      case Opcode::kReport: {
+        const Type condition = TypeOf(op.operands[0]);
+        if (!op.results.empty()) return FailOp(op, "has results");
+        if (condition.dtype != DType::kBool ||
+            TypeOf(op.operands[1]) != Type{DType::kI64, condition.lanes} ||
+            TypeOf(op.operands[2]) != Type{DType::kI64, 1}) {
+          return FailOp(op, "takes a bool, an i64 of its lanes and an i64");
+        }
+        if (op.immediates[0] < 1 || op.immediates[0] > 4)
+          return FailOp(op, "has reason {}", op.immediates[0]);
+        if (op.immediates[1] < 0 ||
+            op.immediates[1] >= static_cast<int64_t>(kernel_.sites.size())) {
+          return FailOp(op, "names site {} of {}", op.immediates[1], kernel_.sites.size());
+        }
+        return OkStatus();
+      }
+      case Opcode::kIf: {
+        if (TypeOf(op.operands[0]) != Type{DType::kBool, 1}) return FailOp(op, "needs one bool");
+        if (op.blocks.size() != 2) return FailOp(op, "has {} blocks", op.blocks.size());
+        std::vector<Type> types;
+        for (ValueId result : op.results) {
+          if (result >= kernel_.values.size()) return FailOp(op, "defines value {}", result);
+          types.push_back(TypeOf(result));
+        }
+        for (BlockId block : op.blocks) {
+          if (block >= kernel_.blocks.size()) return FailOp(op, "names block {}", block);
+          if (!kernel_.blocks[block].parameters.empty())
+            return FailOp(op, "has a body with parameters");
+          HY_TRY(CheckBlock(block, depth + 1, &types));
+        }
+        return DefineResults(op);
+      }
+      default:
+        return CheckFor(op, depth);
+    }
+  }
+
+  Status DefineResults(const Op& op) {
+    if (!op.results.empty() && TypeOf(op.results[0]) != op.type)
+      return FailOp(op, "has a first result of another type");
+    for (ValueId result : op.results) HY_TRY(Define(op, result));
+    return OkStatus();
+  }
+
+  Status CheckFor(const Op& op, int depth) {
+    const Type iv = TypeOf(op.operands[0]);
+    if (!IsIndexDType(iv.dtype) || iv.lanes != 1 || TypeOf(op.operands[1]) != iv ||
+        TypeOf(op.operands[2]) != iv) {
+      return FailOp(op, "needs bounds and step of one index type");
+    }
+    if (op.immediates[0] < 0 || op.immediates[0] > kMaxUnroll) {
+      return FailOp(op, "asks for {} copies of its body; the most is {}", op.immediates[0],
+                    kMaxUnroll);
+    }
+    if (op.blocks.size() != 1 || op.blocks[0] >= kernel_.blocks.size())
+      return FailOp(op, "needs one block");
+    const std::vector<ValueId>& parameters = kernel_.blocks[op.blocks[0]].parameters;
+    const size_t carried = op.operands.size() - 3;
+    if (parameters.size() != carried + 1 || op.results.size() != carried) {
+      return FailOp(op, "carries {} values, has {} block parameters and {} results", carried,
+                    parameters.size(), op.results.size());
+    }
+    std::vector<Type> types;
+    for (size_t i = 0; i < carried; ++i) {
+      const Type type = TypeOf(op.operands[3 + i]);
+      if (parameters[i + 1] >= kernel_.values.size() || op.results[i] >= kernel_.values.size() ||
+          TypeOf(parameters[i + 1]) != type || TypeOf(op.results[i]) != type) {
+        return FailOp(op, "changes the type of carried value {}", i);
+      }
+      types.push_back(type);
+    }
+    if (parameters[0] >= kernel_.values.size() || TypeOf(parameters[0]) != iv) {
+      return FailOp(op, "has an induction variable of another type than its bounds");
+    }
+    const size_t scope = scope_.size();
+    for (ValueId parameter : parameters) HY_TRY(Define(op, parameter));
+    HY_TRY(CheckBlock(op.blocks[0], depth + 1, &types));
+    while (scope_.size() > scope) {
+      visible_[scope_.back()] = false;
+      scope_.pop_back();
+    }
+    return DefineResults(op);
+  }
+
+  const Kernel& kernel_;
+  std::vector<bool> visible_;
+  std::vector<bool> defined_;
+  std::vector<ValueId> scope_;
+  std::set<BlockId> visited_;
+};
+
+}  // namespace
+
+Status VerifyKernel(const Kernel& kernel) { return Verifier(kernel).Run(); }
+
+Status VerifyModule(const Module& module) {
+  std::set<std::string_view> names;
+  for (const Kernel& kernel : module.kernels) {
+    if (!names.insert(kernel.name).second) {
+      return Internal("Two kernels of a module are named '{}'.", kernel.name);
+    }
+    HY_TRY(VerifyKernel(kernel));
+  }
+  return OkStatus();
+}
+
+}  // namespace halyard::kernel
