@@ -16,6 +16,10 @@ constexpr EnvVarInfo kTable[] = {
      "into "
      "numbered files in the current folder, each a valid input of `hy-opt`. `PATTERN@DIR` names "
      "another folder."},
+    {EnvVar::kStopAfter, "HALYARD_STOP_AFTER", "",
+     "Name of the pass after which compilation ends with an error; the dumps up to it are kept."},
+    {EnvVar::kDisablePass, "HALYARD_DISABLE_PASS", "",
+     "Names of optimisation passes to skip, separated by commas."},
     {EnvVar::kBless, "HALYARD_BLESS", "0",
      "1 lets the tests rewrite golden files and generated documents instead of comparing with "
      "them."},

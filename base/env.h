@@ -14,6 +14,8 @@ namespace halyard {
 enum class EnvVar : uint8_t {
   kValidate,
   kDump,
+  kStopAfter,
+  kDisablePass,
   kBless,
   kLog,
   kCacheDir,

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// The runner of the pipeline: timing, dumps, disabling and stop-after.
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "base/env.h"
+#include "compiler/pipeline/pipeline.h"
+
+namespace halyard::pipeline {
+namespace {
+
+std::vector<std::string> SplitNames(std::string_view text) {
+  std::vector<std::string> names;
+  while (!text.empty()) {
+    const size_t comma = text.find(',');
+    if (comma != 0) names.emplace_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) break;
+    text.remove_prefix(comma + 1);
+  }
+  return names;
+}
+
+Status CheckNames(std::string_view variable, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (name == "*" || FindPass(name) != nullptr) continue;
+    return InvalidArgument("{} names '{}', which is no pass; `hy-opt --list` names them.", variable, name);
+  }
+  return OkStatus();
+}
+
+bool IsNamed(const std::vector<std::string>& names, std::string_view name) {
+  for (const std::string& candidate : names) {
+    if (candidate == "*" || candidate == name) return true;
+  }
+  return false;
+}
+
+// Numbered files of one compilation; the text before and after a pass decides whether it changed anything.
+class Dumper {
+ public:
+  Dumper(const RunOptions& options)
+      : folder_(options.dump_folder), names_(SplitNames(options.dump_passes)) {}
+
+  Status AfterPass(size_t number, const Pass& pass, const CompileState& state) {
+    if (folder_.empty()) return OkStatus();
+    HY_ASSIGN(std::string text, FormatState(state));
+    std::error_code error;
+    std::filesystem::create_directories(folder_, error);
+    const std::string file = fmt::format("{:02}-{}.hy", number, pass.name);
+    std::ofstream index(folder_ / "index.txt", number == 0 ? std::ios::trunc : std::ios::app);
+    const bool changed = text != last_;
+    index << file << (changed ? "" : " (unchanged)") << "\n";
+    if (changed && IsNamed(names_, pass.name)) {
+      std::ofstream(folder_ / file) << text;
+    }
+    last_ = std::move(text);
+    if (!index) return Unavailable("The dump folder '{}' cannot be written.", folder_.string());
+    return OkStatus();
+  }
+
+ private:
+  std::filesystem::path folder_;
+  std::vector<std::string> names_;
+  std::string last_;
+};
+
+}  // namespace
+
+const Pass* FindPass(std::string_view name) {
+  for (const Pass& pass : Passes()) {
+    if (pass.name == name) return &pass;
+  }
+  return nullptr;
+}
+
+Result<RunOptions> RunOptionsFromEnvironment() {
+  RunOptions options;
+  const std::string dump = env::Get(env::Variable::kDump);
+  if (!dump.empty()) {
+    options.dump_passes = dump;
+    options.dump_folder = env::Get(env::Variable::kDumpDir);
+    HY_TRY(CheckNames("HALYARD_DUMP", SplitNames(dump)));
+  }
+  options.stop_after = env::Get(env::Variable::kStopAfter);
+  if (!options.stop_after.empty()) HY_TRY(CheckNames("HALYARD_STOP_AFTER", {options.stop_after}));
+  const std::vector<std::string> disabled = SplitNames(env::Get(env::Variable::kDisablePass));
+  HY_TRY(CheckNames("HALYARD_DISABLE_PASS", disabled));
+  for (const std::string& name : disabled) {
+    if (name != "*" && FindPass(name)->can_disable) {
+      options.disabled.insert(name);
+    } else {
+      return InvalidArgument("HALYARD_DISABLE_PASS names '{}', which cannot be disabled: later passes need "
+                             "what it gives.", name);
+    }
+  }
+  return options;
+}
+
+Status RunPasses(CompileState& state, const RunOptions& options, std::string_view first,
+                 std::vector<PhaseTime>* phases) {
+  const std::span<const Pass> passes = Passes();
+  Dumper dumper(options);
+  bool is_started = first.empty();
+  for (size_t i = 0; i < passes.size(); ++i) {
+    const Pass& pass = passes[i];
+    is_started = is_started || pass.name == first;
+    if (!is_started || options.disabled.count(pass.name)) continue;
+    if (state.request != nullptr && state.request->progress) {
+      state.request->progress(pass.name, static_cast<double>(i) / static_cast<double>(passes.size()));
+    }
+    const auto start = std::chrono::steady_clock::now();
+    HY_TRY(pass.run(state));
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    state.level = pass.level_after;
+    if (phases != nullptr) phases->push_back({std::string(pass.name), elapsed.count()});
+    HY_TRY_CONTEXT(dumper.AfterPass(i, pass, state), "dumping the result of pass '{}'", pass.name);
+    if (pass.name == options.stop_after) break;
+  }
+  return OkStatus();
+}
+
+}  // namespace halyard::pipeline

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// CompileState: what the passes of the pipeline work on. One compilation owns one state; each pass reads
+// and replaces parts of it. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "compiler/abi.h"
+#include "compiler/graph/graph.h"
+#include "compiler/kernel/kernel_ir.h"
+#include "compiler/loop/loop_ir.h"
+#include "compiler/plan/arena_plan.h"
+#include "compiler/program/program.h"
+#include "compiler/schedule/schedule.h"
+
+namespace halyard::pipeline {
+
+// What runs on one device without a cut: a graph of the module whose parameters and results are values of
+// the entry graph, lowered and scheduled together. An interpreted segment is one node.
+struct Segment {
+  uint32_t device = 0;
+  bool is_interpreted = false;
+  graph::NodeId interpreted_node = graph::kNone;
+  uint32_t graph = 0;                    // index into module.graphs
+  loop::Function function;               // after `lower`
+  std::vector<schedule::ScheduledKernel> kernels;  // after `schedule`: one per loop kernel
+};
+
+// The level that the state's text is at; what HALYARD_DUMP prints after a pass.
+enum class Level : uint8_t { kGraph, kLoop, kKernel, kProgram };
+
+struct CompileState {
+  const CompileRequest* request = nullptr;  // borrowed; null in hy-opt
+  graph::Module module;
+  std::vector<uint32_t> cluster_of;         // per node: its cluster; after `cluster`
+  std::vector<uint32_t> device_of;          // per cluster: its device; after `place`
+  std::vector<Segment> segments;            // in execution order; after `segment`
+  std::vector<kernel::Module> executables;  // one per program executable; after `assemble`
+  program::Program program;                 // devices and records from the start; the rest from `assemble`
+  Level level = Level::kGraph;
+
+  void Record(std::string kind, std::string subject, std::string text) {
+    program.records.push_back({std::move(kind), std::move(subject), std::move(text)});
+  }
+};
+
+// The text of the current level: a valid input of hy-opt.
+Result<std::string> FormatState(const CompileState& state);
+
+}  // namespace halyard::pipeline
