@@ -68,6 +68,7 @@ std::string_view FormatStatusCode(StatusCode code) {
     case StatusCode::kDataLoss: return "DATA_LOSS";
     case StatusCode::kDeviceLost: return "DEVICE_LOST";
     case StatusCode::kIncompatible: return "INCOMPATIBLE";
+    case StatusCode::kBusy: return "BUSY";
   }
   return "UNKNOWN_CODE";
 }

@@ -30,6 +30,7 @@ enum class StatusCode : int32_t {
   kDataLoss = 15,
   kDeviceLost = 32,
   kIncompatible = 33,
+  kBusy = 34,
 };
 
 // "INVALID_ARGUMENT" and so on; "UNKNOWN_CODE" for a number that is none of the above.
@@ -81,6 +82,7 @@ HY_DEFINE_STATUS_MAKER(Unavailable)
 HY_DEFINE_STATUS_MAKER(DataLoss)
 HY_DEFINE_STATUS_MAKER(DeviceLost)
 HY_DEFINE_STATUS_MAKER(Incompatible)
+HY_DEFINE_STATUS_MAKER(Busy)
 #undef HY_DEFINE_STATUS_MAKER
 
 // A value or the Status that explains its absence. Never holds an OK status.
