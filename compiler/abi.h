@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,20 +20,35 @@
 
 namespace halyard {
 
-// Times candidate kernels on a real device. Implemented by runtime/ over the HAL, used by scheduling.
-// Without one the analytic rank decides. Called from one thread at a time.
+// Times candidate schedules on a real device and remembers the winners. Implemented by runtime/ over the
+// HAL and the timing cache, used by scheduling. Without one the analytic rank decides. Called from one
+// thread at a time.
 class Measurer {
  public:
   virtual ~Measurer() = default;
-  struct Candidate {
-    std::span<const uint8_t> code;       // an executable image in the device's format
-    std::string_view entry;
-    std::vector<int64_t> binding_bytes;  // buffers of random content are made by the measurer
+  struct Dispatch {
+    std::string entry;                   // of the candidate's code
+    std::vector<uint32_t> buffers;       // per binding: index into Candidate::buffers
     std::vector<int64_t> scalars;
     int64_t grid[3] = {1, 1, 1};
   };
-  // Median seconds per candidate, measured interleaved; the load state goes into the timing cache.
-  virtual Result<std::vector<double>> Measure(uint32_t device, std::span<const Candidate> candidates) = 0;
+  struct Buffer {
+    int64_t bytes = 0;
+    DType dtype = DType::kInvalid;       // what random content it gets; kInvalid: left as it is
+  };
+  // All dispatches of a candidate run in order and are timed together.
+  struct Candidate {
+    std::span<const uint8_t> code;       // an executable image in the device's format
+    std::vector<Buffer> buffers;
+    std::vector<Dispatch> dispatches;
+  };
+  // Median seconds per candidate, measured interleaved (A B C A B C ...), each after a warm-up.
+  virtual Result<std::vector<double>> Measure(uint32_t device,
+                                              std::span<const Candidate> candidates) = 0;
+  // The timing cache: the record that won for `key` (kernel text, sizes and target) on this device before,
+  // and storing a new one with its median.
+  virtual std::optional<std::string> FindChoice(uint32_t device, uint64_t key) = 0;
+  virtual void StoreChoice(uint32_t device, uint64_t key, std::string_view record, double seconds) = 0;
 };
 
 struct CompileOptions {
