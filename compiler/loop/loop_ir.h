@@ -17,7 +17,8 @@
 // order or at once; the combination order of a reduction is free unless the kernel says `ordered`. Scalar
 // arithmetic means what Kernel IR says for the same opcode. An index is in elements of the buffer's flat
 // storage (the layout is already in the expression). Within one iteration of the common loops, a load sees
-// the stores to a local buffer that stand before it in text order.
+// the stores to a local buffer that stand before it in text order. The symbols of two loops of one kernel are
+// different; where one loop is inside the other, or a dimension symbol is used, so are their names.
 #pragma once
 
 #include <cstdint>
@@ -71,7 +72,10 @@ enum class OpKind : uint8_t {
 
 enum class LoopKind : uint8_t {
   kParallel,    // no results
-  kReduce,      // one result per entry of `reduces`; the body yields one value each (argmax: value, index)
+  kReduce,      // one result per entry of `reduces`; the body yields one value for each, in order. An arg
+                // reduction yields two, the value and its index, and results in the index: the smallest
+                // one of the extreme values, NaN being extreme. Over no iterations: 0 (sum, any), 1 (prod,
+                // all), the dtype's -inf/least (max) or +inf/greatest (min), and index 0
   kSequential,  // in order; carries values: operands are the initial ones, body parameters the current ones
 };
 
