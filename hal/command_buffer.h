@@ -13,6 +13,7 @@
 
 namespace halyard::hal {
 
+class Device;
 class Executable;
 
 // What a command reads or writes: a range of a buffer that the recording keeps alive, or of
@@ -48,6 +49,8 @@ struct DispatchCommand {
 // everything before it. Two submissions of one recording may be in flight together.
 class CommandBuffer : public RefCounted {
  public:
+  virtual Device* device() const = 0;
+
   // INVALID_ARGUMENT or OUT_OF_RANGE when a count, range or alignment is wrong; FAILED_PRECONDITION
   // after Finish. A failed call records nothing and leaves the rest usable.
   virtual Status Dispatch(const DispatchCommand& command) = 0;

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// CpuDriver: always there, with one device over all NUMA nodes; `numa=N` opens one over that node.
+#pragma once
+
+#include "hal/driver.h"
+
+namespace halyard::cpu {
+
+Result<Ref<hal::Driver>> OpenCpuDriver();
+
+}  // namespace halyard::cpu

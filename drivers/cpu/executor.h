@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Executor: runs one parallel loop over several threads. Two implementations, chosen at configure
+// time: oneTBB (default) and std::thread (HALYARD_THREAD_EXECUTOR, because TSan cannot see through
+// oneTBB).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+
+namespace halyard::cpu {
+
+// A function reference for a range of a parallel loop; never allocates, never throws.
+struct RangeBody {
+  void (*function)(void* context, int64_t begin, int64_t end) = nullptr;
+  void* context = nullptr;
+  void operator()(int64_t begin, int64_t end) const { function(context, begin, end); }
+};
+
+template <typename Body>
+RangeBody MakeRangeBody(Body& body) {
+  return {
+      [](void* context, int64_t begin, int64_t end) { (*static_cast<Body*>(context))(begin, end); },
+      &body};
+}
+
+// Thread-safe: several loops may run at once. Threads sleep when there is nothing to do.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  // Threads that one loop may use, the caller included.
+  virtual int concurrency() const = 0;
+  // Calls `body` for disjoint ranges that cover [0, count), each of at most `grain` elements or of
+  // whatever size balances better, on this and other threads; returns when all are done. The body
+  // must not block.
+  virtual void ParallelFor(int64_t count, int64_t grain, RangeBody body) = 0;
+};
+
+// `pinned_cpus`: CPUs that the executor's own threads stay on; empty: anywhere.
+Result<std::unique_ptr<Executor>> MakeExecutor(int concurrency,
+                                               const std::vector<int>& pinned_cpus);
+
+}  // namespace halyard::cpu

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only file that names all drivers: a new driver is one folder and one line here.
+#include "drivers/init.h"
+
+#include "drivers/cpu/driver.h"
+
+namespace halyard {
+
+Status RegisterAllDrivers(hal::DriverRegistry* registry) {
+  HY_TRY(registry->Register("cpu", &cpu::OpenCpuDriver));
+  return OkStatus();
+}
+
+}  // namespace halyard

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hal/kernel_error.h"
+
+namespace halyard::hal {
+
+Status StatusFromErrorRecord(const ErrorRecord& record, std::string_view label,
+                             const ExecutableEntry& entry) {
+  if (record.state == 0) return OkStatus();
+  std::string where = record.site < entry.sites.size() ? entry.sites[record.site]
+                                                       : fmt::format("report site {}", record.site);
+  where = fmt::format("{} (dispatch '{}', kernel '{}')", where, label, entry.name);
+  switch (static_cast<KernelErrorReason>(record.reason)) {
+    case KernelErrorReason::kIndexOutOfRange:
+      return OutOfRange("Index {} is outside an extent of {} at {}.", record.value, record.limit,
+                        where);
+    case KernelErrorReason::kIntegerDivideByZero:
+      return InvalidArgument("{} was divided by zero at {}.", record.value, where);
+    case KernelErrorReason::kOutputBoundExceeded:
+      return OutOfRange("{} elements were produced where {} fit at {}.", record.value, record.limit,
+                        where);
+    case KernelErrorReason::kTripCountExceeded:
+      return OutOfRange("{} iterations were asked for where {} are allowed at {}.", record.value,
+                        record.limit, where);
+    case KernelErrorReason::kNone:
+      break;
+  }
+  return Internal("A kernel reported the unknown reason {} with value {} and limit {} at {}.",
+                  record.reason, record.value, record.limit, where);
+}
+
+}  // namespace halyard::hal
