@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares Halyard with ONNX Runtime on one model, and first proves that the comparison means something.
+
+usage: compare_ort.py NAME --fill FILL_WEIGHTS --work FOLDER [--halyard HALYARD]
+
+NAME is a folder beside this file (model.onnx and weights.txt; the weights are filled into FOLDER/NAME)
+or "digits", the trained model of examples/digits. Without --halyard only the oracle is checked:
+its outputs are finite, two inputs differ by more than 100 tolerances, and swapping two channels of a
+middle weight is seen. Exits 1 at the first violation.
+"""
+
+import argparse
+import dataclasses
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import onnxruntime
+
+HERE = pathlib.Path(__file__).resolve().parent
+DIGITS = HERE.parent.parent / "examples" / "digits"
+
+
+@dataclasses.dataclass
+class Row:
+    """How a model is fed and judged."""
+    make: callable  # (rng, case) -> list of inputs in graph order
+    cases: list     # shapes to run, as tuples for make
+    # An element may differ by tolerance * (|expected| + rms of that output).
+    tolerance: float
+
+
+def images(rng, case):
+    return [rng.standard_normal((case[0], 3, 224, 224), dtype=np.float32)]
+
+
+def tokens(vocabulary, count):
+    """Random tokens; all but the first sequence of a batch end in padding that the mask hides."""
+    def make(rng, case):
+        batch, length = case
+        ids = rng.integers(0, vocabulary, (batch, length))
+        mask = np.ones((batch, length), np.int64)
+        for row in range(1, batch):
+            mask[row, length - length // 3:] = 0
+        types = np.zeros((batch, length), np.int64)
+        types[:, length // 2:] = 1
+        return [ids, mask, types][:count]
+    return make
+
+
+def digits(rng, case):
+    return [rng.random((case[0], 1, 8, 8), dtype=np.float32)]
+
+
+# Both sides compute in fp32 and differ in the order of sums and in the last bits of exp, erf and tanh.
+# A sum of K terms errs by about 2^-24 sqrt(K) of its terms' size, and the errors of the layers add up
+# like a random walk. ONNX Runtime with its fusions off differs from itself by 0.6e-6 (digits, MiniLM)
+# to 3.5e-6 (GPT-2) in these units; --noise prints it. The tolerances are about 15 times that, because
+# blocking K differently reorders more than fusing does; a wrong channel shows at 5e-2 and more.
+MODELS = {
+    "resnet50": Row(images, [(1,), (2,)], 5e-5),
+    "mobilenetv2": Row(images, [(1,), (3,)], 5e-5),
+    "bert128": Row(tokens(30522, 3), [(1, 128), (2, 128)], 5e-5),
+    "bert": Row(tokens(30522, 3), [(1, 9), (2, 40)], 5e-5),
+    "gpt2": Row(tokens(50257, 2), [(1, 9), (2, 24)], 5e-5),
+    "minilm": Row(tokens(30522, 3), [(1, 9), (3, 32)], 5e-5),
+    "digits": Row(digits, [(1,), (8,)], 1e-5),
+}
+
+
+def fail(sentence):
+    print(f"FAILED: {sentence}")
+    sys.exit(1)
+
+
+def prepare(name, fill, work):
+    """The folder that holds model.onnx and weights.bin of a model."""
+    source, folder = HERE / name, work / name
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = folder / "weights.bin"
+    newest = max(pathlib.Path(fill).stat().st_mtime, (source / "weights.txt").stat().st_mtime)
+    if not weights.exists() or weights.stat().st_mtime < newest:
+        subprocess.run([fill, source / "weights.txt", weights], check=True)
+    shutil.copyfile(source / "model.onnx", folder / "model.onnx")
+    return folder
+
+
+class Oracle:
+    def __init__(self, path, fused=True):
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        options.intra_op_num_threads = 2
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        if not fused:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        self.session = onnxruntime.InferenceSession(
+            str(path), options, providers=["CPUExecutionProvider"])
+
+    def __call__(self, inputs):
+        names = [i.name for i in self.session.get_inputs()]
+        outputs = self.session.run(None, dict(zip(names, inputs, strict=True)))
+        for index, output in enumerate(outputs):
+            if not np.isfinite(output).all():
+                fail(f"Output {index} of ONNX Runtime is not finite.")
+        return outputs
+
+
+def errors(actual, expected):
+    """Per output, the largest difference in units of |expected| + rms."""
+    out = []
+    for index, (a, e) in enumerate(zip(actual, expected, strict=True)):
+        if a.shape != e.shape or a.dtype != e.dtype:
+            fail(f"Output {index} is {a.dtype}{a.shape}; {e.dtype}{e.shape} is expected.")
+        scale = np.abs(e) + np.sqrt(np.mean(np.square(e, dtype=np.float64)))
+        worst = np.max(np.abs(a.astype(np.float64) - e) / scale)
+        out.append(float(np.nan_to_num(worst, nan=np.inf)))
+    return out
+
+
+def swap_channels(source, folder):
+    """A copy of the model in folder in which two channels of a middle weight are exchanged."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    shutil.copyfile(source / "model.onnx", folder / "model.onnx")
+    shutil.copyfile(source / "weights.bin", folder / "weights.bin")
+    tensors = [line.split() for line in (HERE / source.name / "weights.txt").read_text().splitlines()]
+    matrices = [t for t in tensors if t[0].startswith("weight") and "x" in t[3]]
+    _, _, offset, dims, name = matrices[len(matrices) // 2]
+    rows, *rest = [int(d) for d in dims.split("x")]
+    weights = np.memmap(folder / "weights.bin", np.float32, "r+", int(offset), (rows, *rest))
+    weights[[0, 1]] = weights[[1, 0]]
+    weights.flush()
+    return name
+
+
+def run_halyard(halyard, model, inputs, count, folder):
+    for name in ("in", "out"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+        (folder / name).mkdir(parents=True)
+    for index, value in enumerate(inputs):
+        np.save(folder / "in" / f"input_{index}.npy", value)
+    done = subprocess.run(
+        [halyard, "run", str(model), "--input-dir", str(folder / "in"), "--output-dir",
+         str(folder / "out")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        fail(f"halyard run exits {done.returncode}: {done.stdout}")
+    return [np.load(folder / "out" / f"output_{index}.npy") for index in range(count)]
+
+
+def check_accuracy(halyard, work):
+    """The trained digits model reads the held-out digits as well as it did when it was trained."""
+    inputs = [np.load(DIGITS / "heldout_images.npy").astype(np.float32) / 16]
+    labels = np.load(DIGITS / "heldout_labels.npy")
+    expected = np.load(DIGITS / "heldout_scores.npy")
+    scores, = run_halyard(halyard, DIGITS / "digits.onnx", inputs, 1, work)
+    error, = errors([scores], [expected])
+    right = int((scores.argmax(1) == labels).sum())
+    print(f"{right} of {len(labels)} held-out digits read, error {error:.1e}")
+    if error > MODELS["digits"].tolerance or right != int((expected.argmax(1) == labels).sum()):
+        fail("The held-out scores are not those of the trained model.")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("name")
+    parser.add_argument("--fill", required=True)
+    parser.add_argument("--work", required=True, type=pathlib.Path)
+    parser.add_argument("--halyard")
+    parser.add_argument("--noise", action="store_true")
+    args = parser.parse_args()
+    row = MODELS[args.name.split("_")[0]]
+    trained = args.name == "digits"
+    folder = DIGITS if trained else prepare(args.name, args.fill, args.work)
+    model = folder / "digits.onnx" if trained else folder / "model.onnx"
+    scratch = args.work / "scratch" / args.name
+
+    oracle = Oracle(model)
+    cases = [(case, row.make(np.random.default_rng(1), case)) for case in row.cases]
+    expected = [oracle(inputs) for _, inputs in cases]
+
+    case, inputs = cases[-1]
+    others = row.make(np.random.default_rng(2), case)
+    # An output that no input reaches proves nothing, so every one of them must differ.
+    apart = min(errors(oracle(others), expected[-1]))
+    print(f"two inputs differ by {apart:.1e}, tolerance {row.tolerance:.0e}")
+    if apart < 100 * row.tolerance:
+        fail("Two inputs give nearly equal outputs; the comparison would prove nothing.")
+    if not trained:
+        name = swap_channels(folder, scratch / "swapped")
+        seen = max(errors(Oracle(scratch / "swapped" / "model.onnx")(inputs), expected[-1]))
+        shutil.rmtree(scratch / "swapped")
+        print(f"swapping two channels of {name} changes outputs by {seen:.1e}")
+        if seen < 2 * row.tolerance:
+            fail("Swapping two channels of a middle weight would not be seen.")
+    if args.noise:
+        print(f"noise {max(errors(Oracle(model, fused=False)(inputs), expected[-1])):.1e}")
+
+    if args.halyard:
+        for (case, inputs), wanted in zip(cases, expected):
+            found = errors(run_halyard(args.halyard, model, inputs, len(wanted), scratch), wanted)
+            print(f"halyard at {case}: errors {' '.join(f'{e:.1e}' for e in found)}")
+            if max(found) > row.tolerance:
+                fail(f"Halyard differs from ONNX Runtime by more than {row.tolerance:.0e}.")
+        if trained:
+            check_accuracy(args.halyard, scratch)
+
+
+if __name__ == "__main__":
+    main()
