@@ -86,7 +86,7 @@ enum class Opcode : uint8_t {
   kBroadcastLoad,// (index): one element to all lanes
   kPrefetch,     // (index), imm: locality 0..3
   kAtomicAdd,    // (index, value): integers only
-  // Lane reductions, vector to scalar; order: pairwise halves
+  // Lane reductions, vector to scalar; lanes a power of two; order: lane i with lane i + n/2, repeated
   kReduceAdd, kReduceMul, kReduceMin, kReduceMax, kReduceAnd, kReduceOr,
   // Structured control flow
   kFor,          // (lo, hi, step, init...): body block params = (iv, carried...); yields carried; imm: how

@@ -3,6 +3,7 @@
 // each op.
 #include "compiler/kernel/verifier.h"
 
+#include <bit>
 #include <cctype>
 #include <set>
 
@@ -221,6 +222,9 @@ class Verifier {
       case OpClass::kReduce:
         if (op.type != Type{TypeOf(op.operands[0]).dtype, 1})
           return FailOp(op, "must give one lane");
+        if (!std::has_single_bit(TypeOf(op.operands[0]).lanes)) {
+          return FailOp(op, "reduces lanes whose number is no power of two");
+        }
         return CheckDomain(op, info, op.type.dtype);
       default:
         return OkStatus();
