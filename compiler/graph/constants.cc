@@ -98,6 +98,19 @@ class RangeSource final : public ByteSource {
   int64_t size_;
 };
 
+class MissingSource final : public ByteSource {
+ public:
+  MissingSource(std::string name, int64_t size) : name_(std::move(name)), size_(size) {}
+  int64_t size_bytes() const override { return size_; }
+  Status Read(int64_t, std::span<uint8_t>) const override {
+    return NotFound("The data of constant '{}' is not here.", name_);
+  }
+
+ private:
+  std::string name_;
+  int64_t size_;
+};
+
 }  // namespace
 
 std::shared_ptr<const ByteSource> OwnBytes(std::vector<uint8_t> bytes) {
@@ -138,6 +151,10 @@ Result<std::shared_ptr<const ByteSource>> RangeOf(std::shared_ptr<const ByteSour
   HY_TRY(CheckRange(offset, static_cast<size_t>(size_bytes), whole->size_bytes()));
   return std::shared_ptr<const ByteSource>(
       std::make_shared<RangeSource>(std::move(whole), offset, size_bytes));
+}
+
+std::shared_ptr<const ByteSource> MissingBytes(std::string name, int64_t size_bytes) {
+  return std::make_shared<MissingSource>(std::move(name), size_bytes);
 }
 
 Result<std::vector<uint8_t>> ReadAll(const ByteSource& source, int64_t max_bytes) {

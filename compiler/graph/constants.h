@@ -27,6 +27,8 @@ Result<std::shared_ptr<const ByteSource>> OwnFile(int descriptor, std::string na
 // Bytes [offset, offset + size) of another source. OUT_OF_RANGE unless they lie inside it.
 Result<std::shared_ptr<const ByteSource>> RangeOf(std::shared_ptr<const ByteSource> whole,
                                                   int64_t offset, int64_t size_bytes);
+// Stands for bytes that are not here (IR text read without its data): Read fails with NOT_FOUND.
+std::shared_ptr<const ByteSource> MissingBytes(std::string name, int64_t size_bytes);
 // All bytes of a source; OUT_OF_RANGE when there are more than `max_bytes`.
 Result<std::vector<uint8_t>> ReadAll(const ByteSource& source, int64_t max_bytes);
 

@@ -1,9 +1,194 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementwise ops of one operand; the result has the type of the operand.
+#include <cmath>
+
+#include "compiler/ops/elements.h"
 #include "compiler/ops/families.h"
+#include "compiler/ops/reference.h"
+#include "compiler/ops/shape_rules.h"
 
 namespace halyard::graph {
 namespace {
+
+enum class Takes { kFloats, kNumbers, kSignedAndFloats, kBits };
+
+template <Takes kTakes>
+Result<std::vector<Value>> Infer(const InferContext& context) {
+  const TensorType& type = context.operand(0).type;
+  const DType dtype = type.dtype;
+  const bool is_number = IsFloat(dtype) || IsInteger(dtype);
+  switch (kTakes) {
+    case Takes::kFloats:
+      HY_TRY(RequireDType(context, 0, IsFloat(dtype), "floats"));
+      break;
+    case Takes::kNumbers:
+      HY_TRY(RequireDType(context, 0, is_number, "integers and floats"));
+      break;
+    case Takes::kSignedAndFloats:
+      HY_TRY(RequireDType(context, 0, IsFloat(dtype) || IsSigned(dtype),
+                          "signed integers and floats"));
+      break;
+    case Takes::kBits:
+      HY_TRY(RequireDType(context, 0, !IsFloat(dtype), "bool and integers"));
+      break;
+  }
+  std::vector<Value> results = OneResult(type);
+  results[0].elements = ElementwiseElements(context);
+  return results;
+}
+
+using FloatFunction = double (*)(double);
+
+template <FloatFunction kFunction>
+Result<std::vector<Tensor>> EvaluateFloats(const EvalContext& context) {
+  HY_ASSIGN(Tensor result, MakeResult(context));
+  for (int64_t i = 0; i < result.elements(); ++i) {
+    StoreFloat(result, i, kFunction(LoadFloat(context.operands[0], i)));
+  }
+  return OneTensor(std::move(result));
+}
+
+double ReciprocalSqrt(double x) { return 1 / std::sqrt(x); }
+double RoundEven(double x) { return std::nearbyint(x); }  // in the default rounding mode
+
+Result<std::vector<Tensor>> EvaluateNeg(const EvalContext& context) {
+  HY_ASSIGN(Tensor result, MakeResult(context));
+  for (int64_t i = 0; i < result.elements(); ++i) {
+    if (IsFloat(result.dtype)) {
+      StoreFloat(result, i, -LoadFloat(context.operands[0], i));
+    } else {
+      StoreInt(result, i,
+               static_cast<int64_t>(0 - static_cast<uint64_t>(LoadInt(context.operands[0], i))));
+    }
+  }
+  return OneTensor(std::move(result));
+}
+
+Result<std::vector<Tensor>> EvaluateAbs(const EvalContext& context) {
+  HY_ASSIGN(Tensor result, MakeResult(context));
+  for (int64_t i = 0; i < result.elements(); ++i) {
+    if (IsFloat(result.dtype)) {
+      StoreFloat(result, i, std::fabs(LoadFloat(context.operands[0], i)));
+      continue;
+    }
+    const int64_t value = LoadInt(context.operands[0], i);
+    const bool is_negative = IsSigned(result.dtype) && value < 0;
+    StoreInt(result, i,
+             is_negative ? static_cast<int64_t>(0 - static_cast<uint64_t>(value)) : value);
+  }
+  return OneTensor(std::move(result));
+}
+
+Result<std::vector<Tensor>> EvaluateNot(const EvalContext& context) {
+  HY_ASSIGN(Tensor result, MakeResult(context));
+  for (int64_t i = 0; i < result.elements(); ++i) {
+    const int64_t value = LoadInt(context.operands[0], i);
+    StoreInt(result, i, result.dtype == DType::kBool ? value == 0 : ~value);
+  }
+  return OneTensor(std::move(result));
+}
+
+constexpr OpCase kNegCases[] = {
+    {"f32[2]{1.5, -0}", "", "f32[2]{-1.5, 0}"},
+    {"i8[2]{-128, 5}", "", "i8[2]{-128, -5}"},
+};
+
+constexpr OpCase kAbsCases[] = {
+    {"f32[3]{-2, 0.5, -inf}", "", "f32[3]{2, 0.5, inf}"},
+    {"i8[2]{-128, -3}", "", "i8[2]{-128, 3}"},
+    {"u8[1]{200}", "", "u8[1]{200}"},
+};
+
+constexpr OpCase kNotCases[] = {
+    {"bool[2]{true, false}", "", "bool[2]{false, true}"},
+    {"i8[2]{0, 5}", "", "i8[2]{-1, -6}"},
+    {"u8[1]{1}", "", "u8[1]{254}"},
+};
+
+constexpr OpCase kSqrtCases[] = {
+    {"f32[3]{4, 2, -1}", "", "f32[3]{2, 1.4142135, nan}"},
+};
+
+constexpr OpCase kRsqrtCases[] = {
+    {"f32[3]{4, 0, 2}", "", "f32[3]{0.5, inf, 0.70710677}"},
+};
+
+constexpr OpCase kExpCases[] = {
+    {"f64[3]{0, 1, -inf}", "", "f64[3]{1, 2.718281828459045, 0}"},
+    {"f16[1]{100}", "", "f16[1]{inf}"},
+};
+
+constexpr OpCase kLogCases[] = {
+    {"f64[4]{1, 0, -1, 10}", "", "f64[4]{0, -inf, nan, 2.302585092994046}"},
+};
+
+constexpr OpCase kSinCases[] = {
+    {"f64[2]{0, 1}", "", "f64[2]{0, 0.8414709848078965}"},
+};
+
+constexpr OpCase kCosCases[] = {
+    {"f64[2]{0, 1}", "", "f64[2]{1, 0.5403023058681398}"},
+};
+
+constexpr OpCase kTanCases[] = {
+    {"f64[2]{0, 1}", "", "f64[2]{0, 1.5574077246549023}"},
+};
+
+constexpr OpCase kAsinCases[] = {
+    {"f64[2]{1, 2}", "", "f64[2]{1.5707963267948966, nan}"},
+};
+
+constexpr OpCase kAcosCases[] = {
+    {"f64[2]{1, -1}", "", "f64[2]{0, 3.141592653589793}"},
+};
+
+constexpr OpCase kAtanCases[] = {
+    {"f64[2]{1, inf}", "", "f64[2]{0.7853981633974483, 1.5707963267948966}"},
+};
+
+constexpr OpCase kSinhCases[] = {
+    {"f64[2]{0, 1}", "", "f64[2]{0, 1.1752011936438014}"},
+};
+
+constexpr OpCase kCoshCases[] = {
+    {"f64[2]{0, 1}", "", "f64[2]{1, 1.543080634815244}"},
+};
+
+constexpr OpCase kTanhCases[] = {
+    {"f64[3]{0, 1, inf}", "", "f64[3]{0, 0.7615941559557649, 1}"},
+};
+
+constexpr OpCase kAsinhCases[] = {
+    {"f64[2]{0, 1}", "", "f64[2]{0, 0.881373587019543}"},
+};
+
+constexpr OpCase kAcoshCases[] = {
+    {"f64[2]{1, 2}", "", "f64[2]{0, 1.3169578969248166}"},
+};
+
+constexpr OpCase kAtanhCases[] = {
+    {"f64[2]{0, 0.5}", "", "f64[2]{0, 0.5493061443340548}"},
+};
+
+constexpr OpCase kErfCases[] = {
+    {"f64[2]{0, 1}", "", "f64[2]{0, 0.8427007929497149}"},
+};
+
+constexpr OpCase kFloorCases[] = {
+    {"f32[3]{1.5, -1.5, -0.5}", "", "f32[3]{1, -2, -1}"},
+};
+
+constexpr OpCase kCeilCases[] = {
+    {"f32[3]{1.5, -1.5, 0.2}", "", "f32[3]{2, -1, 1}"},
+};
+
+constexpr OpCase kTruncCases[] = {
+    {"f32[3]{1.9, -1.9, inf}", "", "f32[3]{1, -1, inf}"},
+};
+
+constexpr OpCase kRoundEvenCases[] = {
+    {"f32[5]{0.5, 1.5, 2.5, -0.5, -1.5}", "", "f32[5]{0, 2, 2, -0, -2}"},
+};
 
 constexpr OpDef kOps[] = {
     {
@@ -12,6 +197,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kSignedAndFloats>,
+        .evaluate = EvaluateNeg,
+        .cases = kNegCases,
     },
     {
         .name = "abs",
@@ -19,6 +207,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kNumbers>,
+        .evaluate = EvaluateAbs,
+        .cases = kAbsCases,
     },
     {
         .name = "not",
@@ -26,6 +217,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kBits>,
+        .evaluate = EvaluateNot,
+        .cases = kNotCases,
     },
     {
         .name = "sqrt",
@@ -33,6 +227,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::sqrt)>,
+        .cases = kSqrtCases,
     },
     {
         .name = "rsqrt",
@@ -40,6 +237,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<ReciprocalSqrt>,
+        .cases = kRsqrtCases,
     },
     {
         .name = "exp",
@@ -47,6 +247,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::exp)>,
+        .cases = kExpCases,
     },
     {
         .name = "log",
@@ -54,6 +257,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::log)>,
+        .cases = kLogCases,
     },
     {
         .name = "sin",
@@ -61,6 +267,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::sin)>,
+        .cases = kSinCases,
     },
     {
         .name = "cos",
@@ -68,6 +277,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::cos)>,
+        .cases = kCosCases,
     },
     {
         .name = "tan",
@@ -75,6 +287,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::tan)>,
+        .cases = kTanCases,
     },
     {
         .name = "asin",
@@ -82,6 +297,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::asin)>,
+        .cases = kAsinCases,
     },
     {
         .name = "acos",
@@ -89,6 +307,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::acos)>,
+        .cases = kAcosCases,
     },
     {
         .name = "atan",
@@ -96,6 +317,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::atan)>,
+        .cases = kAtanCases,
     },
     {
         .name = "sinh",
@@ -103,6 +327,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::sinh)>,
+        .cases = kSinhCases,
     },
     {
         .name = "cosh",
@@ -110,6 +337,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::cosh)>,
+        .cases = kCoshCases,
     },
     {
         .name = "tanh",
@@ -117,6 +347,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::tanh)>,
+        .cases = kTanhCases,
     },
     {
         .name = "asinh",
@@ -124,6 +357,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::asinh)>,
+        .cases = kAsinhCases,
     },
     {
         .name = "acosh",
@@ -131,6 +367,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::acosh)>,
+        .cases = kAcoshCases,
     },
     {
         .name = "atanh",
@@ -138,6 +377,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::atanh)>,
+        .cases = kAtanhCases,
     },
     {
         .name = "erf",
@@ -145,6 +387,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::erf)>,
+        .cases = kErfCases,
     },
     {
         .name = "floor",
@@ -152,6 +397,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::floor)>,
+        .cases = kFloorCases,
     },
     {
         .name = "ceil",
@@ -159,6 +407,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::ceil)>,
+        .cases = kCeilCases,
     },
     {
         .name = "trunc",
@@ -166,6 +417,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::trunc)>,
+        .cases = kTruncCases,
     },
     {
         .name = "round_even",
@@ -173,6 +427,9 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
+        .infer = Infer<Takes::kFloats>,
+        .evaluate = EvaluateFloats<RoundEven>,
+        .cases = kRoundEvenCases,
     },
 };
 

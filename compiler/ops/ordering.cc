@@ -1,9 +1,141 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that order or select elements by value.
+#include <algorithm>
+#include <cmath>
+
 #include "compiler/ops/families.h"
+#include "compiler/ops/reference.h"
+#include "compiler/ops/shape_rules.h"
 
 namespace halyard::graph {
 namespace {
+
+Result<std::vector<Value>> InferSort(const InferContext& context) {
+  const TensorType& type = context.operand(0).type;
+  HY_TRY(RequireDType(context, 0, type.dtype != DType::kBool, "integers and floats"));
+  HY_TRY(AxisOf(context, "axis", type.dims.size()));
+  HY_TRY(RequireFlag(context, "descending"));
+  std::vector<Value> results(2);
+  results[0].type = type;
+  results[1].type = TensorType{DType::kI64, type.dims};
+  return results;
+}
+
+Result<std::vector<Value>> InferTopk(const InferContext& context) {
+  TensorType type = context.operand(0).type;
+  HY_TRY(RequireDType(context, 0, type.dtype != DType::kBool, "integers and floats"));
+  HY_ASSIGN(const size_t axis, AxisOf(context, "axis", type.dims.size()));
+  HY_TRY(RequireFlag(context, "largest"));
+  HY_ASSIGN(const std::vector<Expr> k, GetExprs(context.node, "k"));
+  if (k.size() != 1) return InvalidArgument("topk has {} values of k; it takes one", k.size());
+  if (context.module.exprs.KnownLess(type.dims[axis], k[0])) {
+    return InvalidArgument("topk takes {} elements of {} along axis {}",
+                           context.module.exprs.Format(k[0]), DescribeOperand(context, 0), axis);
+  }
+  type.dims[axis] = k[0];
+  std::vector<Value> results(2);
+  results[0].type = type;
+  results[1].type = TensorType{DType::kI64, type.dims};
+  return results;
+}
+
+// Whether element a comes before element b in ascending order; NaN is the greatest.
+bool ComesBefore(const Tensor& x, int64_t a, int64_t b) {
+  if (IsFloat(x.dtype)) {
+    const double left = LoadFloat(x, a);
+    const double right = LoadFloat(x, b);
+    if (std::isnan(left) || std::isnan(right)) return !std::isnan(left) && std::isnan(right);
+    return left < right;
+  }
+  if (x.dtype == DType::kU64) {
+    return static_cast<uint64_t>(LoadInt(x, a)) < static_cast<uint64_t>(LoadInt(x, b));
+  }
+  return LoadInt(x, a) < LoadInt(x, b);
+}
+
+// Sorts each row along `axis` and keeps the first `kept` elements.
+Result<std::vector<Tensor>> SortRows(const EvalContext& context, size_t axis, int64_t kept,
+                                     bool is_descending) {
+  const Tensor& x = context.operands[0];
+  std::vector<int64_t> dims = x.dims;
+  dims[axis] = kept;
+  HY_ASSIGN(Tensor values, MakeResultOf(context, dims, 0));
+  HY_ASSIGN(Tensor indices, MakeResultOf(context, dims, 1));
+  int64_t outer = 1, inner = 1;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (i < axis) outer *= dims[i];
+    if (i > axis) inner *= dims[i];
+  }
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t n = 0; n < inner; ++n) {
+      const auto position = [&](int64_t i) { return (o * x.dims[axis] + i) * inner + n; };
+      std::vector<int64_t> order(static_cast<size_t>(x.dims[axis]));
+      for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+        return is_descending ? ComesBefore(x, position(b), position(a))
+                             : ComesBefore(x, position(a), position(b));
+      });
+      for (int64_t i = 0; i < kept; ++i) {
+        const int64_t to = (o * kept + i) * inner + n;
+        CopyElement(x, position(order[static_cast<size_t>(i)]), values, to);
+        StoreInt(indices, to, order[static_cast<size_t>(i)]);
+      }
+    }
+  }
+  std::vector<Tensor> results;
+  results.push_back(std::move(values));
+  results.push_back(std::move(indices));
+  return results;
+}
+
+Result<std::vector<Tensor>> EvaluateSort(const EvalContext& context) {
+  HY_ASSIGN(const int64_t axis, GetInt(context.node, "axis"));
+  return SortRows(context, static_cast<size_t>(axis),
+                  context.operands[0].dims[static_cast<size_t>(axis)],
+                  IntOr(context.node, "descending", 0) != 0);
+}
+
+Result<std::vector<Tensor>> EvaluateTopk(const EvalContext& context) {
+  HY_ASSIGN(const int64_t axis, GetInt(context.node, "axis"));
+  HY_ASSIGN(const std::vector<int64_t> k, EvaluateExprs(context, "k"));
+  const int64_t dim = context.operands[0].dims[static_cast<size_t>(axis)];
+  if (k[0] < 0 || k[0] > dim) {
+    return OutOfRange("topk takes {} of {} elements (node '{}').", k[0], dim, context.node.name);
+  }
+  return SortRows(context, static_cast<size_t>(axis), k[0], IntOr(context.node, "largest", 1) != 0);
+}
+
+Result<std::vector<Value>> InferNonzero(const InferContext& context) {
+  HY_ASSIGN(const std::vector<Expr> count, GetExprs(context.node, "count"));
+  ExprArena& exprs = context.module.exprs;
+  if (count.size() != 1 || exprs.KindOf(count[0]) != ExprKind::kSymbol ||
+      exprs.SymbolKindOf(count[0]) != SymbolKind::kDim) {
+    return InvalidArgument("The count of nonzero is no dim symbol");
+  }
+  const auto rank = static_cast<int64_t>(context.operand(0).type.dims.size());
+  return OneResult(DType::kI64, {exprs.Const(rank), count[0]});
+}
+
+Result<std::vector<Tensor>> EvaluateNonzero(const EvalContext& context) {
+  const Tensor& x = context.operands[0];
+  std::vector<std::vector<int64_t>> found;
+  int64_t at = 0;
+  HY_TRY(ForEachIndex(x.dims, [&](const std::vector<int64_t>& index) {
+    const bool is_set = IsFloat(x.dtype) ? LoadFloat(x, at) != 0 : LoadInt(x, at) != 0;
+    if (is_set) found.push_back(index);
+    ++at;
+    return OkStatus();
+  }));
+  const auto count = static_cast<int64_t>(found.size());
+  HY_ASSIGN(Tensor result, MakeResultOf(context, {static_cast<int64_t>(x.dims.size()), count}));
+  for (size_t axis = 0; axis < x.dims.size(); ++axis) {
+    for (size_t i = 0; i < found.size(); ++i) {
+      StoreInt(result, static_cast<int64_t>(axis) * count + static_cast<int64_t>(i),
+               found[i][axis]);
+    }
+  }
+  return OneTensor(std::move(result));
+}
 
 constexpr AttributeDef kSortAttributes[] = {
     {"axis", AttributeKind::kInt, true, "In [0, rank)."},
@@ -21,6 +153,23 @@ constexpr AttributeDef kNonzeroAttributes[] = {
      "One expression: a dim symbol of its own, bound to the number found."},
 };
 
+constexpr OpCase kSortCases[] = {
+    {"f32[4]{3, nan, 1, 2}", "axis = 0", "f32[4]{1, 2, 3, nan}; i64[4]{2, 3, 0, 1}"},
+    {"i32[2, 2]{1, 2, 1, 3}", "axis = 0, descending = 1",
+     "i32[2, 2]{1, 3, 1, 2}; i64[2, 2]{0, 1, 1, 0}"},
+};
+
+constexpr OpCase kTopkCases[] = {
+    {"f32[3, 4]{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}", "axis = 1, k = [3]",
+     "f32[3, 3]{3, 2, 1, 7, 6, 5, 11, 10, 9}; i64[3, 3]{3, 2, 1, 3, 2, 1, 3, 2, 1}"},
+    {"i32[4]{5, 1, 1, 0}", "axis = 0, k = [3], largest = 0", "i32[3]{0, 1, 1}; i64[3]{3, 1, 2}"},
+};
+
+constexpr OpCase kNonzeroCases[] = {
+    {"i32[2, 2]{1, 0, 1, 1}", "count = [count]", "i64[2, 3]{0, 1, 1, 0, 0, 1}"},
+    {"f32[2]{0, -0}", "count = [count]", "i64[1, 0]{}"},
+};
+
 constexpr OpDef kOps[] = {
     {
         .name = "sort",
@@ -30,6 +179,9 @@ constexpr OpDef kOps[] = {
         .min_operands = 1,
         .max_operands = 1,
         .attributes = kSortAttributes,
+        .infer = InferSort,
+        .evaluate = EvaluateSort,
+        .cases = kSortCases,
     },
     {
         .name = "topk",
@@ -40,6 +192,9 @@ constexpr OpDef kOps[] = {
         .min_operands = 1,
         .max_operands = 1,
         .attributes = kTopkAttributes,
+        .infer = InferTopk,
+        .evaluate = EvaluateTopk,
+        .cases = kTopkCases,
     },
     {
         .name = "nonzero",
@@ -50,6 +205,9 @@ constexpr OpDef kOps[] = {
         .min_operands = 1,
         .max_operands = 1,
         .attributes = kNonzeroAttributes,
+        .infer = InferNonzero,
+        .evaluate = EvaluateNonzero,
+        .cases = kNonzeroCases,
     },
 };
 
