@@ -3,11 +3,13 @@
 #include "drivers/init.h"
 
 #include "drivers/cpu/driver.h"
+#include "drivers/null/driver.h"
 
 namespace halyard {
 
 Status RegisterAllDrivers(hal::DriverRegistry* registry) {
   HY_TRY(registry->Register("cpu", &cpu::OpenCpuDriver));
+  HY_TRY(registry->Register("null", &null::OpenNullDriver));
   return OkStatus();
 }
 

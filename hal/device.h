@@ -37,7 +37,10 @@ struct SubmitInfo {
 // wait for work of any queue. A failure fails the signals.
 struct HostCall {
   Status (*function)(void* context) = nullptr;
-  void* context = nullptr;  // the caller keeps it alive until the signals are done
+  void* context = nullptr;
+  // Called once after the function ran or was skipped because a wait failed, before the signals;
+  // may be null. Not called when the queue call itself fails.
+  void (*release)(void* context) = nullptr;
 };
 
 // Host memory that becomes a buffer without a copy.

@@ -30,6 +30,8 @@ struct DeviceOption {
 class Driver : public RefCounted {
  public:
   virtual std::string_view name() const = 0;
+  // False: only for those who name it; never offered to users or to placement.
+  virtual bool is_listed() const { return true; }
   // In a stable order; empty when the API works and there is no device.
   virtual Result<std::vector<DeviceInfo>> EnumerateDevices() = 0;
   // NOT_FOUND names how many devices there are; INVALID_ARGUMENT an unknown option and those known.

@@ -36,6 +36,20 @@ bool CheckPoints(std::span<const SemaphorePoint> points, WaitMode mode, Status* 
   return true;
 }
 
+Status WaitAsleep(std::span<const SemaphorePoint> points, WaitMode mode, int64_t timeout_ns,
+                  size_t* out_index) {
+  Status status;
+  if (points.empty() || CheckPoints(points, mode, &status, out_index)) return status;
+  Deadline deadline = DeadlineAfter(timeout_ns);
+  PointWait wait(points, mode);
+  while (!wait.is_done()) {
+    if (!wait.Sleep(deadline) && !wait.is_done()) {
+      return DeadlineExceeded("The semaphores were not reached within {} ns.", timeout_ns);
+    }
+  }
+  return wait.Take(out_index);
+}
+
 PointWait::PointWait(std::span<const SemaphorePoint> points, WaitMode mode)
     : points_(points), mode_(mode), slots_(inline_slots_) {
   if (points.size() > kInlineSlots) {

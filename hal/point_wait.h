@@ -25,6 +25,10 @@ Deadline DeadlineAfter(int64_t timeout_ns);
 bool CheckPoints(std::span<const SemaphorePoint> points, WaitMode mode, Status* out_status,
                  size_t* out_index);
 
+// Device::Wait for devices whose queues need no help from the waiting thread.
+Status WaitAsleep(std::span<const SemaphorePoint> points, WaitMode mode, int64_t timeout_ns,
+                  size_t* out_index);
+
 // Registered with its points from construction to destruction. One thread owns and sleeps in it;
 // Poke and the notifications come from any thread. The points and semaphores outlive it.
 class PointWait {

@@ -22,6 +22,7 @@ void Work::ReleasePayload() {
   slots.clear();
   addresses.clear();
   bytes.clear();
+  if (call.release) call.release(call.context);
   call = {};
 }
 
