@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The entry points of the importer, and the table of everything it translates.
+#include "compiler/import/onnx_import.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "compiler/graph/constants.h"
+#include "compiler/import/onnx_context.h"
+#include "compiler/import/onnx_importer.h"
+
+namespace halyard::onnx {
+namespace {
+
+Result<graph::Module> Import(std::shared_ptr<const graph::ByteSource> source,
+                             const std::string& label, const std::string& folder,
+                             const ImportOptions& options, ImportReport* report) {
+  ImportReport ignored;
+  ImportReport& filled = report != nullptr ? *report : ignored;
+  filled = {};
+  auto imported = CatchAll([&]() -> Result<graph::Module> {
+    HY_ASSIGN(const ModelProto model, ReadModel(*source, options.limits));
+    Importer importer(model, source, folder, options, filled);
+    return importer.Run();
+  });
+  if (imported.ok()) return imported;
+  const Status& status = imported.status();
+  return Status(status.code(), fmt::format("{}: {}", label, status.ToLine()));
+}
+
+}  // namespace
+
+Result<graph::Module> ImportOnnxFile(const std::string& path, const ImportOptions& options,
+                                     ImportReport* report) {
+  HY_ASSIGN(auto source, graph::OpenFile(path));
+  std::string folder = options.external_data_folder;
+  if (folder.empty()) {
+    const size_t slash = path.rfind('/');
+    folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  }
+  return Import(std::move(source), path, folder, options, report);
+}
+
+Result<graph::Module> ImportOnnxBytes(std::span<const uint8_t> bytes, const ImportOptions& options,
+                                      ImportReport* report, std::shared_ptr<const void> keep_alive,
+                                      const std::string& label) {
+  return Import(graph::BorrowBytes(bytes, std::move(keep_alive)), label,
+                options.external_data_folder, options, report);
+}
+
+std::span<const ImportTable> AllImportTables() {
+  static const ImportTable tables[] = {
+      {"", "Arithmetic, comparison, conversion", ElementwiseRows()},
+      {"", "Activations", ActivationRows()},
+      {"", "Shapes", ShapeRows()},
+      {"", "Slices and pads", SliceRows()},
+      {"", "Constants, ranges, masks", GenerateRows()},
+      {"", "Gather, scatter, indices", IndexingRows()},
+      {"", "Reductions and softmax", ReduceRows()},
+      {"", "Matrix products", MatmulRows()},
+      {"", "Convolution and pooling", ConvRows()},
+      {"", "Normalisation", NormRows()},
+      {"", "Quantisation", QuantizeRows()},
+      {"", "Resize", ResizeRows()},
+      {"", "Control flow", ControlRows()},
+      {"com.microsoft", "Activations", MicrosoftRows()},
+      {"com.microsoft", "Normalisation", MicrosoftNormRows()},
+  };
+  return tables;
+}
+
+const ImportRow* FindImportRow(std::string_view domain, std::string_view op, int64_t opset) {
+  for (const ImportTable& table : AllImportTables()) {
+    if (table.domain != domain) continue;
+    for (const ImportRow& row : table.rows) {
+      if (row.op == op && opset >= row.since && (row.until == 0 || opset <= row.until)) return &row;
+    }
+  }
+  return nullptr;
+}
+
+std::string FormatSupportedOps() {
+  std::string out;
+  for (const ImportTable& table : AllImportTables()) {
+    out += fmt::format("## {}{}{}\n\n| op | opset | limits |\n|---|---|---|\n", table.family,
+                       table.domain.empty() ? "" : ", domain ", table.domain);
+    for (const ImportRow& row : table.rows) {
+      const int since = table.domain.empty() ? std::max(row.since, 7) : row.since;
+      out += fmt::format("| {} | {} | {} |\n", row.op,
+                         row.until == 0 ? fmt::format("{} and newer", since)
+                                        : fmt::format("{} to {}", since, row.until),
+                         row.note);
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+}  // namespace halyard::onnx

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gathers, scatters and what finds indices.
+#include <algorithm>
+
+#include "compiler/import/onnx_context.h"
+
+namespace halyard::onnx {
+namespace {
+
+V Indices(NodeContext& c, size_t input) {
+  const V indices = c.In(input);
+  const DType dtype = c.DTypeOf(indices);
+  if (c.ok() && dtype != DType::kI64 && dtype != DType::kI32) {
+    return c.Fail(
+        InvalidArgument("The indices are {}; they must be int32 or int64.", FormatDType(dtype)));
+  }
+  return indices;
+}
+
+std::vector<V> ImportGather(NodeContext& c) {
+  const V x = c.In(0);
+  const V indices = Indices(c, 1);
+  const int64_t axis = c.Axis(c.Int("axis", 0), c.Rank(x));
+  return {c.Op(c.node.op_type == "Gather" ? "gather" : "gather_elements", {x, indices},
+               {{"axis", axis}})};
+}
+
+std::vector<V> ImportGatherNd(NodeContext& c) {
+  const V x = c.In(0);
+  const V indices = Indices(c, 1);
+  return {c.Op("gather_nd", {x, indices}, {{"batch_dims", c.Int("batch_dims", 0)}})};
+}
+
+std::vector<V> ImportScatterElements(NodeContext& c) {
+  const V x = c.In(0);
+  const V indices = Indices(c, 1);
+  const int64_t axis = c.Axis(c.Int("axis", 0), c.Rank(x));
+  return {c.Op("scatter_elements", {x, indices, c.In(2)},
+               {{"axis", axis}, {"reduction", c.String("reduction", "none")}})};
+}
+
+std::vector<V> ImportScatterNd(NodeContext& c) {
+  const V x = c.In(0);
+  const V indices = Indices(c, 1);
+  return {
+      c.Op("scatter_nd", {x, indices, c.In(2)}, {{"reduction", c.String("reduction", "none")}})};
+}
+
+// One update slice per batch at positions that follow from write indices: data[b, ..., w_b + s,
+// ...].
+std::vector<V> ImportTensorScatter(NodeContext& c) {
+  const V x = c.In(0);
+  const V update = c.In(1);
+  const int64_t axis = c.Axis(c.Int("axis", -2), c.Rank(x));
+  const std::string mode = c.String("mode", "linear");
+  if (!c.ok()) return {};
+  if (axis == 0 || c.Rank(update) != c.Rank(x)) {
+    c.Fail(
+        InvalidArgument("The update has {} dimensions and axis is {}; they must be {} and not 0.",
+                        c.Rank(update), axis, c.Rank(x)));
+    return {};
+  }
+  V at = c.Iota(DType::kI64, c.Dims(update), axis);
+  if (c.Has(2)) {
+    std::vector<Expr> dims(static_cast<size_t>(c.Rank(x)), c.Const(1));
+    dims[0] = c.Dims(update)[0];
+    at = at + c.ReshapeTo(c.In(2), dims);
+  }
+  if (mode == "circular") {
+    at = c.Binary("rem", at, c.Symbolic({c.Dims(x)[static_cast<size_t>(axis)]}, {}));
+  } else if (mode != "linear") {
+    c.Fail(InvalidArgument("Attribute 'mode' is '{}'; it must be linear or circular.", mode));
+  }
+  return {c.Op("scatter_elements", {x, at, update},
+               {{"axis", axis}, {"reduction", std::string("none")}})};
+}
+
+V NonZero(NodeContext& c, V x) {
+  if (!c.ok()) return {&c, kNone};
+  const std::string& name = c.node.output.empty() ? c.node.name : c.node.output[0];
+  std::string symbol = "count_";
+  for (const char letter : name)
+    symbol += std::isalnum(static_cast<unsigned char>(letter)) ? letter : '_';
+  // One symbol per node: node counts make it unlike any other.
+  symbol += "_" + std::to_string(c.b.module().nodes.size());
+  return c.Op("nonzero", {x}, {{"count", std::vector<Expr>{c.exprs().Dim(symbol)}}});
+}
+
+std::vector<V> ImportNonZero(NodeContext& c) {
+  const V x = c.In(0);
+  // ONNX gives a scalar one row of indices.
+  return {NonZero(c, c.Rank(x) == 0 ? c.ReshapeTo(x, {c.Const(1)}) : x)};
+}
+
+std::vector<V> ImportCompress(NodeContext& c) {
+  V x = c.In(0);
+  V condition = c.In(1);
+  if (!c.ok()) return {};
+  int64_t axis = 0;
+  if (c.HasAttribute("axis")) {
+    axis = c.Axis(c.Int("axis", 0), c.Rank(x));
+  } else {
+    x = c.ReshapeTo(x, {graph::ElementCount(c.exprs(), c.TypeOf(x))});
+  }
+  const V found = NonZero(c, condition);
+  if (!c.ok()) return {};
+  return {c.Op("gather", {x, c.ReshapeTo(found, {c.Dims(found)[1]})}, {{"axis", axis}})};
+}
+
+// Reverses the first sequence_lens[b] elements along the time axis, per batch.
+std::vector<V> ImportReverseSequence(NodeContext& c) {
+  const V x = c.In(0);
+  const V lengths = c.In(1);
+  const int64_t batch_axis = c.Int("batch_axis", 1);
+  const int64_t time_axis = c.Int("time_axis", 0);
+  if (!c.ok()) return {};
+  if (c.Rank(x) < 2 || batch_axis + time_axis != 1 || batch_axis * time_axis != 0) {
+    c.Fail(
+        InvalidArgument("Batch axis {} and time axis {} must be 0 and 1 of at least 2 dimensions.",
+                        batch_axis, time_axis));
+    return {};
+  }
+  const std::vector<Expr> dims = c.Dims(x);
+  const V time = c.Iota(DType::kI64, dims, time_axis);
+  std::vector<Expr> per_batch(dims.size(), c.Const(1));
+  per_batch[static_cast<size_t>(batch_axis)] = dims[static_cast<size_t>(batch_axis)];
+  const V length = c.ReshapeTo(lengths, per_batch);
+  const V at = c.Select(c.Binary("lt", time, length), length - time - 1.0, time);
+  return {c.Op("gather_elements", {x, at}, {{"axis", time_axis}})};
+}
+
+constexpr ImportRow kRows[] = {
+    {"Compress", 9, 0, 2, 2, 1, "axis", ImportCompress},
+    {"Gather", 1, 0, 2, 2, 1, "axis", ImportGather},
+    {"GatherElements", 11, 0, 2, 2, 1, "axis", ImportGather},
+    {"GatherND", 11, 0, 2, 2, 1, "batch_dims", ImportGatherNd},
+    {"NonZero", 9, 0, 1, 1, 1, "", ImportNonZero},
+    {"ReverseSequence", 10, 0, 2, 2, 1, "batch_axis time_axis", ImportReverseSequence},
+    {"Scatter", 9, 10, 3, 3, 1, "axis", ImportScatterElements},
+    {"ScatterElements", 11, 0, 3, 3, 1, "axis reduction", ImportScatterElements},
+    {"ScatterND", 11, 0, 3, 3, 1, "reduction", ImportScatterNd},
+    {"TensorScatter", 24, 0, 2, 3, 1, "axis mode", ImportTensorScatter},
+};
+
+}  // namespace
+
+std::span<const ImportRow> IndexingRows() { return kRows; }
+
+}  // namespace halyard::onnx
