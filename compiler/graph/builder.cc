@@ -150,6 +150,13 @@ Result<std::vector<Value>> InferUnnamed(Module& module, const Node& node) {
 uint32_t AddGraph(Module& module, std::string_view name) {
   Graph graph;
   graph.name = name;
+  const auto is_taken = [&](const std::string& wanted) {
+    return std::any_of(module.graphs.begin(), module.graphs.end(),
+                       [&](const Graph& other) { return other.name == wanted; });
+  };
+  for (int suffix = 2; is_taken(graph.name); ++suffix) {
+    graph.name = fmt::format("{}_{}", name, suffix);
+  }
   module.graphs.push_back(std::move(graph));
   return static_cast<uint32_t>(module.graphs.size() - 1);
 }
@@ -230,10 +237,14 @@ std::string Builder::UniqueName(std::string_view base) {
 }
 
 void Builder::Rename(ValueId value, std::string_view name) {
-  Value& target = module_.values[value];
-  if (target.name == name) return;
-  names_.erase(target.name);
-  target.name = UniqueName(name);
+  const std::string copy(name);
+  Rename({&value, 1}, {&copy, 1});
+}
+
+void Builder::Rename(std::span<const ValueId> values, std::span<const std::string> names) {
+  // All old names go first: one of them may be a new name of another.
+  for (const ValueId value : values) names_.erase(module_.values[value].name);
+  for (size_t i = 0; i < values.size(); ++i) module_.values[values[i]].name = UniqueName(names[i]);
 }
 
 Result<ValueId> Builder::AddParameter(std::string_view name, TensorType type) {
@@ -255,14 +266,21 @@ Result<ValueId> Builder::AddParameter(std::string_view name, TensorType type) {
   return id;
 }
 
-Status Builder::SetResults(std::vector<ValueId> results) {
+Status Builder::SetResults(std::vector<ValueId> results, std::vector<std::string> names) {
+  Graph& graph = module_.graphs[graph_];
+  if (!names.empty() && names.size() != results.size()) {
+    return InvalidArgument("Graph '{}' has {} results and {} names for them.", graph.name,
+                           results.size(), names.size());
+  }
   for (const ValueId result : results) {
     if (result >= module_.values.size()) {
-      return InvalidArgument("A result of graph '{}' is value {}; there are {}.",
-                             module_.graphs[graph_].name, result, module_.values.size());
+      return InvalidArgument("A result of graph '{}' is value {}; there are {}.", graph.name,
+                             result, module_.values.size());
     }
+    if (names.size() < results.size()) names.push_back(module_.values[result].name);
   }
-  module_.graphs[graph_].results = std::move(results);
+  graph.results = std::move(results);
+  graph.result_names = std::move(names);
   return OkStatus();
 }
 

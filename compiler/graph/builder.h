@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,8 +19,8 @@
 
 namespace halyard::graph {
 
-// Adds an empty graph to the module and returns its index. The first is the entry; the others are
-// regions, which see no values but their own parameters and nodes.
+// Adds an empty graph to the module and returns its index; a taken name gets a suffix. The first is
+// the entry; the others are regions, which see no values but their own parameters and nodes.
 uint32_t AddGraph(Module& module, std::string_view name);
 
 // Writes into one graph of `module`, at its end or at a given place. The module outlives the
@@ -46,7 +47,8 @@ class Builder {
 
   // Fails on an invalid dtype or a dim that may be negative.
   Result<ValueId> AddParameter(std::string_view name, TensorType type);
-  Status SetResults(std::vector<ValueId> results);
+  // `names` are what the outside calls them; empty: the names that the values have now.
+  Status SetResults(std::vector<ValueId> results, std::vector<std::string> names = {});
 
   // Adds a node. Operands that are kNone are absent optional ones. Fails with a sentence that names
   // the node and the value when the op does not exist or its rules reject the node.
@@ -86,6 +88,7 @@ class Builder {
 
   // Gives a value its final name; a suffix "_2", "_3", ... is added where the name is taken.
   void Rename(ValueId value, std::string_view name);
+  void Rename(std::span<const ValueId> values, std::span<const std::string> names);
 
  private:
   std::string UniqueName(std::string_view base);

@@ -91,6 +91,8 @@ struct Graph {
   std::string name;
   std::vector<ValueId> parameters;
   std::vector<ValueId> results;
+  // What the outside calls the results, one for each; passes may put another value behind a name.
+  std::vector<std::string> result_names;
   std::vector<NodeId> nodes;  // topological order
 };
 

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/graph/printer.h"
+
+#include "compiler/graph/builder.h"
+#include "compiler/graph/tensor.h"
+#include "compiler/graph/text_scanner.h"
+
+namespace halyard::graph {
+namespace {
+
+std::string ValueName(const Module& module, ValueId value) {
+  if (value == kNone) return "_";
+  if (value >= module.values.size()) return fmt::format("%<value {}>", value);
+  return "%" + FormatName(module.values[value].name);
+}
+
+std::string FormatConstant(const Constant& constant) {
+  std::string out = "constant ";
+  if (!constant.name.empty()) out += "@" + FormatName(constant.name) + " ";
+  if (IsPrintedInline(constant)) {
+    const Result<Tensor> tensor = ReadConstant(constant);
+    if (tensor.ok()) return out + FormatTensor(*tensor);
+  }
+  return out + fmt::format("{}[{}]#{:016x}", FormatDType(constant.dtype),
+                           fmt::join(constant.dims, ", "), constant.content_hash);
+}
+
+// The dim symbols of everything that is printed, by name.
+class SymbolSet {
+ public:
+  explicit SymbolSet(const Module& module) : exprs_(module.exprs) {
+    for (const Graph& graph : module.graphs) {
+      for (const ValueId value : graph.parameters) Add(module.values[value].type.dims);
+      for (const NodeId id : graph.nodes) {
+        const Node& node = module.nodes[id];
+        if (node.is_dead) continue;
+        for (const ValueId value : node.results) Add(module.values[value].type.dims);
+        for (const auto& [name, attribute] : node.attributes) {
+          if (const auto* exprs = std::get_if<std::vector<Expr>>(&attribute)) Add(*exprs);
+        }
+      }
+    }
+  }
+  std::string Declarations() const {
+    std::string out;
+    for (const auto& [name, symbol] : symbols_) {
+      const ExprRange range = exprs_.RangeOf(symbol);
+      const int64_t divisor = exprs_.SymbolDivisor(symbol);
+      ExprArena fresh;
+      const ExprRange usual = fresh.RangeOf(fresh.Dim("fresh"));
+      if (range.lo == usual.lo && range.hi == usual.hi && divisor == 1) continue;
+      out += fmt::format("symbol {} in [{}, {}]", FormatName(name), range.lo, range.hi);
+      out += divisor == 1 ? "\n" : fmt::format(" divisor {}\n", divisor);
+    }
+    return out;
+  }
+
+ private:
+  void Add(const std::vector<Expr>& exprs) {
+    for (const Expr expr : exprs) {
+      for (const Expr symbol : exprs_.SymbolsOf(expr)) {
+        if (exprs_.SymbolKindOf(symbol) == SymbolKind::kDim) {
+          symbols_.emplace(exprs_.SymbolName(symbol), symbol);
+        }
+      }
+    }
+  }
+  const ExprArena& exprs_;
+  std::map<std::string, Expr> symbols_;
+};
+
+void PrintGraph(const Module& module, const Graph& graph, std::string& out) {
+  out += fmt::format("graph {}(", FormatName(graph.name));
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    if (i > 0) out += ", ";
+    out += ValueName(module, graph.parameters[i]) + ": " +
+           FormatType(module.exprs, module.values[graph.parameters[i]].type);
+  }
+  out += ") -> (";
+  for (size_t i = 0; i < graph.results.size(); ++i) {
+    if (i > 0) out += ", ";
+    if (i < graph.result_names.size() &&
+        graph.result_names[i] != module.values[graph.results[i]].name) {
+      out += Quote(graph.result_names[i]) + " = ";
+    }
+    out += ValueName(module, graph.results[i]);
+  }
+  out += ") {\n";
+  for (const NodeId node : graph.nodes) {
+    if (!module.nodes[node].is_dead) out += "  " + PrintNode(module, module.nodes[node]) + "\n";
+  }
+  out += "}\n";
+}
+
+}  // namespace
+
+bool IsPrintedInline(const Constant& constant) {
+  const Result<int64_t> count = CountElements(constant.dims);
+  return count.ok() && *count <= (IsFloat(constant.dtype) ? 16 : 64);
+}
+
+std::string FormatAttribute(const ExprArena& exprs, const Attribute& attribute) {
+  struct Visitor {
+    const ExprArena& exprs;
+    std::string operator()(int64_t value) const { return fmt::format("{}", value); }
+    std::string operator()(double value) const { return fmt::format("{}", value); }
+    std::string operator()(const std::string& value) const { return Quote(value); }
+    std::string operator()(DType value) const { return std::string(FormatDType(value)); }
+    std::string operator()(const std::vector<int64_t>& values) const {
+      return fmt::format("[{}]", fmt::join(values, ", "));
+    }
+    std::string operator()(const std::vector<double>& values) const {
+      return fmt::format("[{}]", fmt::join(values, ", "));
+    }
+    std::string operator()(const std::vector<Expr>& values) const {
+      std::string out = "[";
+      for (size_t i = 0; i < values.size(); ++i) {
+        out += (i > 0 ? ", " : "") + exprs.Format(values[i]);
+      }
+      return out + "]";
+    }
+  };
+  return std::visit(Visitor{exprs}, attribute);
+}
+
+std::string PrintNode(const Module& module, const Node& node) {
+  std::string out;
+  for (size_t i = 0; i < node.results.size(); ++i) {
+    out += (i > 0 ? ", " : "") + ValueName(module, node.results[i]);
+  }
+  out += " = ";
+  if (node.constant != kNone && node.constant < module.constants.size()) {
+    out += FormatConstant(module.constants[node.constant]);
+  } else {
+    out += node.op == nullptr ? "<no op>" : std::string(node.op->name);
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      out += (i > 0 ? ", " : " ") + ValueName(module, node.operands[i]);
+    }
+    bool is_first = true;
+    for (const auto& [name, attribute] : node.attributes) {
+      out += fmt::format("{}{} = {}", is_first ? " {" : ", ", name,
+                         FormatAttribute(module.exprs, attribute));
+      is_first = false;
+    }
+    if (!is_first) out += "}";
+    for (size_t i = 0; i < node.regions.size(); ++i) {
+      out += (i > 0 ? ", " : " [") + FormatName(module.graphs[node.regions[i]].name);
+    }
+    if (!node.regions.empty()) out += "]";
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      out += (i > 0 ? ", " : " : ") + FormatType(module.exprs, module.values[node.results[i]].type);
+    }
+  }
+  if (!node.name.empty()) out += " " + Quote(node.name);
+  return out;
+}
+
+std::string PrintModule(const Module& module) {
+  std::string out = SymbolSet(module).Declarations();
+  for (const Graph& graph : module.graphs) PrintGraph(module, graph, out);
+  return out;
+}
+
+}  // namespace halyard::graph
