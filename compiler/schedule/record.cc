@@ -31,9 +31,10 @@ std::string FormatSchedule(const ScheduleRecord& record) {
   const ScheduleRecord defaults;
   std::string text = record.kind == ScheduleKind::kRow ? "row" : "contraction";
   text += fmt::format(" lanes={} unroll={}", record.lanes, record.unroll);
-  if (!record.vector_depths.empty())
-    text += fmt::format(" vector=[{}]", fmt::join(record.vector_depths, ","));
+  if (!record.vector_loops.empty())
+    text += fmt::format(" vector=[{}]", fmt::join(record.vector_loops, ","));
   if (record.grain != defaults.grain) text += fmt::format(" grain={}", record.grain);
+  if (record.chunk != defaults.chunk) text += fmt::format(" chunk={}", record.chunk);
   if (record.kind == ScheduleKind::kContraction) {
     text += fmt::format(" swap={} mr={} nv={} kc={} mc={} nc={} b={} packa={}", int{record.swap},
                         record.mr, record.nv, record.kc, record.mc, record.nc, FormatMode(record.b),
@@ -73,8 +74,8 @@ Result<ScheduleRecord> ParseSchedule(std::string_view text) {
       ok = true;
       while (ok && !value.empty()) {
         size_t comma = value.find(',');
-        ok = ReadNumber(value.substr(0, comma), -1, 64, &number);
-        record.vector_depths.push_back(static_cast<int32_t>(number));
+        ok = ReadNumber(value.substr(0, comma), 0, 65535, &number);
+        record.vector_loops.push_back(static_cast<int32_t>(number));
         value = comma == std::string_view::npos ? std::string_view() : value.substr(comma + 1);
       }
     } else if (name == "b") {
@@ -87,8 +88,11 @@ Result<ScheduleRecord> ParseSchedule(std::string_view text) {
                                                           {"unroll", &record.unroll},
                                                           {"mr", &record.mr},
                                                           {"nv", &record.nv}};
-      const std::map<std::string_view, int64_t*> large = {
-          {"grain", &record.grain}, {"kc", &record.kc}, {"mc", &record.mc}, {"nc", &record.nc}};
+      const std::map<std::string_view, int64_t*> large = {{"grain", &record.grain},
+                                                          {"chunk", &record.chunk},
+                                                          {"kc", &record.kc},
+                                                          {"mc", &record.mc},
+                                                          {"nc", &record.nc}};
       const std::map<std::string_view, bool*> flags = {{"swap", &record.swap},
                                                        {"packa", &record.pack_a}};
       if (auto it = small.find(name); it != small.end()) {

@@ -37,12 +37,12 @@ struct ScheduleRecord {
   ScheduleKind kind = ScheduleKind::kRow;
   int32_t lanes = 1;   // elements per vector
   int32_t unroll = 1;  // row: vectors in flight per vector loop; contraction: k steps per iteration
-  // Row: per innermost nest in text order, the depth of its vector loop among the loops around it
-  // (0 is the outermost); -1: scalar.
-  std::vector<int32_t> vector_depths;
-  // Row: iterations of the flattened outer loops that one task does (of the vector loop, in
-  // elements, where that loop is the outermost). 0: everything in one task.
+  // Row: the loops that are vectorised, by their position among the kernel's loops in text order.
+  std::vector<int32_t> vector_loops;
+  // Row: iterations of the flattened outer parallel loops that one task does; 0: all.
   int64_t grain = 0;
+  // Row: elements of a vectorised outer parallel loop that one task does; 0: all.
+  int64_t chunk = 0;
   // Contraction
   bool swap = false;  // vectors run along m instead of n
   int32_t mr = 0;     // rows of the register tile (broadcast side)
@@ -56,7 +56,7 @@ struct ScheduleRecord {
   friend bool operator==(const ScheduleRecord&, const ScheduleRecord&) = default;
 };
 
-// "row lanes=16 unroll=2 vector=[1,1] grain=64". ParseSchedule reads exactly what FormatSchedule
+// "row lanes=16 unroll=2 vector=[1,2] grain=64". ParseSchedule reads exactly what FormatSchedule
 // writes.
 std::string FormatSchedule(const ScheduleRecord& record);
 Result<ScheduleRecord> ParseSchedule(std::string_view text);

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Emitter: translates bodies of one loop kernel into Kernel IR, as scalars or with one loop
+// variable spread over vector lanes. It decides nothing: which loops are vectorised, tiled or given
+// to the grid comes from the schedule that drives it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "compiler/loop/loop_ir.h"
+#include "compiler/schedule/cpu/writer.h"
+#include "compiler/schedule/schedule.h"
+#include "compiler/target/target.h"
+
+namespace halyard::schedule {
+
+class Emitter {
+ public:
+  using V = kernel::ValueId;
+
+  struct Options {
+    int lanes = 1;                      // of vectorised loops
+    int unroll = 1;                     // accumulators per vectorised reduction
+    bool masked_tails = true;           // false: the rest of a vector loop runs as scalars
+    std::set<loop::OpId> vector_loops;  // kLoop ops
+  };
+
+  Emitter(const loop::Function& function, const loop::Kernel& kernel, Writer& writer,
+          Options options);
+
+  // Where a value of the loop nest is known already (an accumulator in registers).
+  void SetValue(loop::ValueId value, V v) { values_[value] = v; }
+  V ValueOf(loop::ValueId value);
+
+  // Binds a loop symbol to a uniform i64.
+  void Bind(Expr symbol, V value);
+  // From here on ops are emitted for `lanes` values of `symbol`, base to base + lanes - 1.
+  // `aligned`: base is a multiple of lanes. Lanes with a false mask (kNone: all true) touch no
+  // memory.
+  void BeginVector(Expr symbol, V base, int lanes, bool aligned, V mask);
+  void EndVector();
+  int lanes() const { return axis_.lanes; }
+
+  // Index expressions that use `digits` (outermost first: symbol, extent) are rewritten over
+  // `flat`, which counts through all combinations in row-major order.
+  void Flatten(Expr flat, std::vector<std::pair<Expr, Expr>> digits);
+  // From here on `symbol` reads as base + offset, so that neighbouring rows and vectors of a tile
+  // differ in a constant only.
+  void Shift(Expr symbol, Expr base, int64_t offset);
+  // e over flattened and shifted symbols.
+  Expr Resolve(Expr e);
+
+  // The value of an expression whose symbols are all uniform (or, on the vector axis, at lane 0).
+  V Evaluate(Expr e);
+
+  Status EmitOp(loop::OpId op);
+  // Every op but the yield that ends it.
+  Status EmitBlock(loop::BlockId block);
+  // Operands of the yield that ends the block, after EmitBlock.
+  std::vector<V> YieldsOf(loop::BlockId block);
+  // The iterations `lo` to `hi` of a parallel loop (kNone: all); lo is a multiple of the lanes and
+  // `divisor` divides hi - lo. `body` replaces the loop's own (kNone): the loop was moved inwards
+  // in a perfect nest.
+  Status EmitParallel(loop::OpId op, V lo, V hi, int64_t divisor = 1,
+                      loop::BlockId body = loop::kNone);
+
+  kernel::BufferId BufferOf(loop::BufferId buffer);
+  // A further parameter (packed constant, workspace).
+  kernel::BufferId AddBinding(Binding binding, kernel::Buffer buffer);
+  // Local buffers that do not fit: element offset added to each access.
+  void PlaceLocal(loop::BufferId buffer, kernel::BufferId place, V offset);
+
+  std::vector<Binding> bindings;
+  std::vector<Expr> scalars;
+
+ private:
+  struct Axis {
+    Expr symbol;
+    V base = kernel::kNone;
+    int lanes = 1;
+    bool aligned = false;
+    V mask = kernel::kNone;
+  };
+  // An axis symbol as quotient * lanes + lane.
+  struct Split {
+    Expr quotient, lane;
+  };
+  struct Index {
+    enum class Kind { kUniform, kContiguous, kVector } kind = Kind::kUniform;
+    V value = kernel::kNone;  // scalar, scalar of lane 0, or vector
+  };
+  struct Group {
+    Expr flat;
+    std::vector<std::pair<Expr, Expr>> digits;
+  };
+  struct Place {
+    kernel::BufferId buffer = kernel::kNone;
+    V offset = kernel::kNone;
+  };
+
+  bool Varies(Expr e);
+  V EvaluateIn(Expr e, bool vector);
+  Index LowerIndex(Expr e);
+  Index Shifted(Index index, const Place& place);
+  Place PlaceOf(loop::BufferId buffer);
+  V Vectorised(Index index);
+  V AndMask(V a, V b);
+  Status EmitScalar(const loop::Op& op);
+  Status EmitLoad(const loop::Op& op);
+  Status EmitStore(const loop::Op& op);
+  Status EmitScatter(const loop::Op& op);
+  Status EmitIndirect(const loop::Op& op);
+  Status EmitReduce(loop::OpId id);
+  Status EmitSequential(const loop::Op& op);
+  Status ReduceStep(const loop::Op& op, std::vector<V>& accumulators);
+  Status ReduceScalarLoop(const loop::Op& op, V lo, V hi, std::vector<V>& accumulators);
+  Status ReduceVectorLoop(const loop::Op& op, std::vector<V>& results);
+  std::vector<V> ReduceLanes(const loop::Op& op, std::vector<V> accumulators, int chains);
+  std::vector<V> Identities(const loop::Op& op, int lanes);
+  void Combine(const loop::Op& op, std::vector<V>& accumulators, const std::vector<V>& values);
+  bool IsSmall(const loop::Op& op, int64_t copies) const;
+
+  ExprArena& exprs_;
+  const loop::Function& function_;
+  const loop::Kernel& kernel_;
+  Writer& writer_;
+  Options options_;
+  std::vector<V> values_;
+  std::unordered_map<uint32_t, V> symbols_;            // by Expr id; vectors for indirect symbols
+  std::unordered_map<uint32_t, uint32_t> parameters_;  // dimension symbol -> scalar parameter
+  std::unordered_map<uint32_t, Place> places_;
+  std::unordered_map<uint32_t, Expr> resolved_;
+  std::vector<Group> groups_;
+  std::vector<std::pair<Expr, Expr>> shifts_;
+  std::set<loop::BufferId> read_, written_;
+  std::unordered_map<uint64_t, Split> splits_;  // by axis symbol and lanes
+  Axis axis_;
+};
+
+}  // namespace halyard::schedule

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Picks the scheduler by target and merges the candidates of every schedule that applies to a
+// kernel.
+#include "compiler/schedule/schedule.h"
+
+#include <algorithm>
+
+#include "compiler/schedule/cpu/contraction.h"
+#include "compiler/schedule/cpu/nest.h"
+#include "compiler/schedule/cpu/row.h"
+
+namespace halyard::schedule {
+namespace {
+
+// More candidates than this cost more compile time than they win.
+constexpr size_t kMaxContractionCandidates = 4;
+
+Status CheckArguments(const loop::Function& function, uint32_t kernel, const Target& target) {
+  if (target.kind != TargetKind::kCpu)
+    return Unimplemented("Target '{}' is no CPU; only CPU schedules exist.", target.name);
+  if (kernel >= function.kernels.size())
+    return InvalidArgument("Kernel {} is asked for; the function has {}.", kernel,
+                           function.kernels.size());
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<std::vector<ScheduleRecord>> EnumerateSchedules(const loop::Function& function,
+                                                       uint32_t kernel, const Target& target) {
+  HY_TRY(CheckArguments(function, kernel, target));
+  const loop::Kernel& source = function.kernels[kernel];
+  HY_ASSIGN(std::vector<ScheduleRecord> rows, EnumerateRow(function, kernel, target));
+  std::vector<ScheduleRecord> records;
+  if (std::optional<Problem> problem = ReadContraction(function, source, nullptr)) {
+    auto ranked = RankContraction(function, source, *problem, target);
+    if (ranked.size() > kMaxContractionCandidates) ranked.resize(kMaxContractionCandidates);
+    Nest nest(function, source);
+    double row_cost = 0;
+    for (size_t i = 0; i < nest.loops.size(); ++i)
+      if (nest.loops[i].parent < 0)
+        row_cost += nest.Cost(static_cast<int>(i), std::max(1, rows[0].lanes), nullptr);
+    bool row_first = ranked.empty() || row_cost < ranked[0].second;
+    if (row_first) records.push_back(rows[0]);
+    for (auto& candidate : ranked) records.push_back(std::move(candidate.first));
+    if (!row_first) records.push_back(rows[0]);
+    for (size_t i = 1; i < rows.size(); ++i) records.push_back(std::move(rows[i]));
+  } else {
+    records = std::move(rows);
+  }
+  // A construct that no schedule covers shows when the plainest record is built.
+  Result<ScheduledKernel> plain = BuildKernel(function, kernel, records.back(), target);
+  if (!plain.ok()) return plain.status();
+  return records;
+}
+
+Result<ScheduledKernel> BuildKernel(const loop::Function& function, uint32_t kernel,
+                                    const ScheduleRecord& record, const Target& target) {
+  HY_TRY(CheckArguments(function, kernel, target));
+  if (record.kind == ScheduleKind::kRow) return BuildRow(function, kernel, record, target);
+  return BuildContraction(function, kernel, record, target);
+}
+
+}  // namespace halyard::schedule
