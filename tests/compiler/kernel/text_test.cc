@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "compiler/kernel/builder.h"
+#include "compiler/kernel/expand_math.h"
+#include "compiler/kernel/opcode.h"
 #include "compiler/kernel/verifier.h"
 
 namespace halyard::kernel {
@@ -175,6 +177,35 @@ TEST(KernelVerifier, ScopesEndWithTheirBlock) {
   const Status status = VerifyKernel(std::move(b).Finish());
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.message().find("not defined before it"), std::string::npos) << status.message();
+}
+
+TEST(SplitFma, WritesMulAndAddAndKeepsTheRest) {
+  const Kernel kernel = MakeDot();
+  std::string expected = FormatKernel(kernel);
+  const std::string fma = "%20 = fma f32x8 %18, %19, %10\n    yield %20";
+  const size_t at = expected.find(fma);
+  ASSERT_NE(at, std::string::npos);
+  const Kernel split = SplitFma(kernel);
+  ASSERT_TRUE(VerifyKernel(split).ok()) << VerifyKernel(split).ToString();
+  const std::string text = FormatKernel(split);
+  EXPECT_NE(text.find("%20 = mul f32x8 %18, %19\n    %21 = add f32x8 %20, %10\n    yield %21"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.substr(0, at), expected.substr(0, at));
+}
+
+TEST(ExpandMath, LeavesNoTranscendentalOp) {
+  Builder b("k");
+  const BufferId x = b.Parameter("x", DType::kF32, Access::kReadWrite);
+  const ValueId zero = b.Index(0);
+  b.If(b.Gt(b.Scalar("n"), zero), [&] {
+    b.For(zero, b.Index(16), b.Index(8), [&](ValueId i) {
+      b.Store(x, i, b.Unary(Opcode::kSin, b.Unary(Opcode::kExp, b.Load(x, i, 8))));
+    });
+  });
+  const Kernel expanded = ExpandMath(std::move(b).Finish(), {});
+  ASSERT_TRUE(VerifyKernel(expanded).ok()) << VerifyKernel(expanded).ToString();
+  for (const Op& op : expanded.ops) EXPECT_FALSE(InfoOf(op.opcode).transcendental);
 }
 
 }  // namespace
