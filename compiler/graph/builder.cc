@@ -94,10 +94,11 @@ Status CheckAttributes(const Node& node) {
       }
     }
   }
-  for (const auto& [name, value] : node.attributes) {
-    const bool is_known = std::any_of(op.attributes.begin(), op.attributes.end(),
-                                      [&](const AttributeDef& d) { return d.name == name; });
-    if (!is_known) return InvalidArgument("{} has no attribute '{}'.", op.name, name);
+  for (const auto& attribute : node.attributes) {
+    const auto is_named = [&](const AttributeDef& d) { return d.name == attribute.first; };
+    if (std::none_of(op.attributes.begin(), op.attributes.end(), is_named)) {
+      return InvalidArgument("{} has no attribute '{}'.", op.name, attribute.first);
+    }
   }
   return OkStatus();
 }

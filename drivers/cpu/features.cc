@@ -89,7 +89,8 @@ uint64_t DetectFeatures(const Leaf& one) {
 
 std::string ReadBrand() {
   uint32_t words[12];
-  if (__get_cpuid_max(0x80000000, nullptr) < 0x80000004) return "";
+  // GCC returns an unsigned number, Clang a signed one.
+  if (static_cast<uint32_t>(__get_cpuid_max(0x80000000, nullptr)) < 0x80000004) return "";
   for (uint32_t i = 0; i < 3; ++i) {
     Leaf leaf = ReadLeaf(0x80000002 + i, 0);
     uint32_t part[4] = {leaf.eax, leaf.ebx, leaf.ecx, leaf.edx};
