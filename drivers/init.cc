@@ -8,8 +8,8 @@
 namespace halyard {
 
 Status RegisterAllDrivers(hal::DriverRegistry* registry) {
-  HY_TRY(registry->Register("cpu", &cpu::OpenCpuDriver));
-  HY_TRY(registry->Register("null", &null::OpenNullDriver));
+  HY_TRY(registry->Register("cpu", &drivers::cpu::OpenCpuDriver));
+  HY_TRY(registry->Register("null", &drivers::null::OpenNullDriver));
   return OkStatus();
 }
 

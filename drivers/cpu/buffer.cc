@@ -7,7 +7,7 @@
 
 #include "drivers/cpu/device.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 
 CpuBuffer::CpuBuffer(Ref<CpuDevice> device, hal::MemoryKind kind, uint8_t* address,
                      int64_t size_bytes, bool is_mappable, int64_t charged_bytes,
@@ -60,4 +60,4 @@ Status CpuBuffer::InvalidateMapped(int64_t offset, int64_t size_bytes) {
   return hal::CheckRange("An invalidation", offset, size_bytes, size_bytes_);
 }
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

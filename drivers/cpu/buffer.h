@@ -6,7 +6,7 @@
 
 #include "hal/buffer.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 
 class CpuDevice;
 
@@ -42,4 +42,4 @@ class CpuBuffer final : public hal::Buffer {
   std::function<void()> release_;
 };
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

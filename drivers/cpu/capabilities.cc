@@ -10,7 +10,7 @@
 #include "drivers/cpu/buffer.h"
 #include "drivers/cpu/image.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 namespace {
 
 using hal::Field;
@@ -160,4 +160,4 @@ hal::Capabilities DescribeCpu(const CpuId& id, uint64_t features, const CpuTopol
   return out;
 }
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

@@ -6,7 +6,7 @@
 #include "drivers/cpu/topology.h"
 #include "hal/capabilities.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 
 // `features`: what this device reports, which tests may narrow.
 hal::Capabilities DescribeCpu(const CpuId& id, uint64_t features, const CpuTopology& topology,
@@ -21,4 +21,4 @@ struct SystemMemory {
 };
 SystemMemory ReadSystemMemory();
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 namespace {
 
 std::optional<std::string> ReadSmallFile(const std::string& path) {
@@ -156,4 +156,4 @@ CgroupLimits ReadCgroupLimits(const std::string& root, std::string_view membersh
   return limits;
 }
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

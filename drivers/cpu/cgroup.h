@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 
 struct CgroupLimits {
   std::optional<double> quota_threads;   // CPU seconds per second
@@ -30,4 +30,4 @@ CgroupLimits ReadCgroupLimits(const std::string& root, std::string_view membersh
 // "0-3,8" as numbers. INVALID_ARGUMENT when it is not of that form or names more than 65536 CPUs.
 Result<std::vector<int>> ParseCpuList(std::string_view text);
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

@@ -9,7 +9,7 @@
 #include "drivers/cpu/device.h"
 #include "hal/kernel_error.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 namespace {
 
 // Workgroup memory of one thread, kept between calls so that replays allocate nothing.
@@ -284,4 +284,4 @@ void CpuCommandBuffer::RunFill(const Running& running, const Task& task, int64_t
   if (size_bytes > 0) FillBytes(target + offset, size_bytes, task.pattern, task.pattern_bytes);
 }
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

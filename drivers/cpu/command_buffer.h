@@ -15,7 +15,7 @@
 #include "hal/command_buffer.h"
 #include "hal/command_checks.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 
 class CpuCommandBuffer final : public hal::CommandBuffer {
  public:
@@ -103,4 +103,4 @@ class CpuCommandBuffer final : public hal::CommandBuffer {
 // Sequential forms for queue copies and fills outside recordings.
 void FillBytes(uint8_t* target, int64_t size_bytes, uint64_t pattern, uint32_t pattern_bytes);
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

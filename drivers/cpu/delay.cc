@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 
 DelayThread::DelayThread(uint64_t seed, std::function<void(Work*)> pass_on)
     : pass_on_(std::move(pass_on)), random_(static_cast<std::minstd_rand::result_type>(seed)) {
@@ -52,4 +52,4 @@ void DelayThread::Serve() {
   }
 }
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 
 struct Work;
 
@@ -40,4 +40,4 @@ class DelayThread {
   std::thread thread_;
 };
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

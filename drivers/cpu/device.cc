@@ -16,7 +16,7 @@
 #include "hal/command_checks.h"
 #include "hal/host_semaphore.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 namespace {
 
 // Splits big copies and fills over the threads; small ones stay on this one.
@@ -309,4 +309,4 @@ Result<hal::LinkInfo> CpuDevice::LinkTo(const hal::Device& other) const {
   return link;
 }
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

@@ -12,7 +12,7 @@
 #include "drivers/cpu/topology.h"
 #include "hal/device.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 
 class Scheduler;
 struct Work;
@@ -74,4 +74,4 @@ class CpuDevice final : public hal::Device {
   std::shared_ptr<Scheduler> scheduler_;
 };
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

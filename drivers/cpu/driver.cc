@@ -7,7 +7,7 @@
 #include "drivers/cpu/features.h"
 #include "drivers/cpu/options.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 namespace {
 
 class CpuDriver final : public hal::Driver {
@@ -35,4 +35,4 @@ class CpuDriver final : public hal::Driver {
 
 Result<Ref<hal::Driver>> OpenCpuDriver() { return Ref<hal::Driver>(MakeRef<CpuDriver>()); }
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

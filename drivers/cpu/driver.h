@@ -4,8 +4,8 @@
 
 #include "hal/driver.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 
 Result<Ref<hal::Driver>> OpenCpuDriver();
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

@@ -3,7 +3,7 @@
 
 #include "drivers/cpu/device.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 
 CpuExecutable::CpuExecutable(Ref<CpuDevice> device, CpuImage image)
     : device_(std::move(device)), image_(std::move(image)) {}
@@ -53,4 +53,4 @@ Result<Ref<CpuExecutable>> CpuExecutable::Load(Ref<CpuDevice> device,
   return executable;
 }
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

@@ -7,7 +7,7 @@
 #include "drivers/cpu/image.h"
 #include "hal/executable.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 
 class CpuDevice;
 
@@ -34,4 +34,4 @@ class CpuExecutable final : public hal::Executable {
   std::vector<Kernel> kernels_;  // parallel to entries_
 };
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

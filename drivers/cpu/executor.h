@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 
 // A function reference for a range of a parallel loop; never allocates, never throws.
 struct RangeBody {
@@ -42,4 +42,4 @@ class Executor {
 Result<std::unique_ptr<Executor>> MakeExecutor(int concurrency,
                                                const std::vector<int>& pinned_cpus);
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

@@ -14,7 +14,7 @@
 #include "base/check.h"
 #include "drivers/cpu/executor.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 namespace {
 
 // Binds workers, and only workers, while they are in the arena.
@@ -81,6 +81,6 @@ Result<std::unique_ptr<Executor>> MakeExecutor(int concurrency,
       [&]() -> R { return R(std::make_unique<TbbExecutor>(concurrency, pinned_cpus)); });
 }
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu
 
 #endif  // !HALYARD_THREAD_EXECUTOR

@@ -15,7 +15,7 @@
 #include "base/check.h"
 #include "drivers/cpu/executor.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 namespace {
 
 // One running loop, on the stack of its caller.
@@ -127,6 +127,6 @@ Result<std::unique_ptr<Executor>> MakeExecutor(int concurrency,
       [&]() -> R { return R(std::make_unique<ThreadExecutor>(concurrency, pinned_cpus)); });
 }
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu
 
 #endif  // HALYARD_THREAD_EXECUTOR

@@ -11,7 +11,7 @@
 #include <cpuid.h>
 #endif
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 namespace {
 
 struct FeatureName {
@@ -148,4 +148,4 @@ uint64_t KnownCpuFeatures() {
   return all;
 }
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

@@ -9,7 +9,7 @@
 
 #include "base/cpu_kernel_abi.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 
 struct CpuId {
   std::string vendor;  // "GenuineIntel"; empty when unknown
@@ -30,4 +30,4 @@ std::vector<std::string> FormatCpuFeatures(uint64_t features);
 // All bits that have a name.
 uint64_t KnownCpuFeatures();
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

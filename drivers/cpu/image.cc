@@ -12,7 +12,7 @@
 #include "base/env.h"
 #include "drivers/cpu/features.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 namespace {
 
 struct ParsedImage {
@@ -184,4 +184,4 @@ CpuImage::~CpuImage() {
   if (mapping_) munmap(mapping_, mapped_bytes_);
 }
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

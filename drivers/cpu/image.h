@@ -12,7 +12,7 @@
 #include "base/cpu_kernel_abi.h"
 #include "base/status.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 
 inline constexpr std::string_view kImageFormat = "cpu-image";
 inline constexpr uint64_t kMaxImageBytes = uint64_t{1} << 30;
@@ -47,4 +47,4 @@ class CpuImage {
   std::vector<Entry> entries_;
 };
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

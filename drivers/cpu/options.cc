@@ -5,7 +5,7 @@
 
 #include "base/env.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 namespace {
 
 struct OptionRow {
@@ -54,4 +54,4 @@ Result<CpuOptions> ParseCpuOptions(std::span<const hal::DeviceOption> options) {
   return parsed;
 }
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "hal/driver.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 
 struct CpuOptions {
   int64_t threads =
@@ -29,4 +29,4 @@ struct CpuOptions {
 // INVALID_ARGUMENT names an unknown key or a bad value and what is allowed.
 Result<CpuOptions> ParseCpuOptions(std::span<const hal::DeviceOption> options);
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "drivers/cpu/device.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 namespace {
 
 // The scheduler whose work this thread is running, null inside host calls: what such a thread makes
@@ -322,4 +322,4 @@ int64_t Scheduler::wake_count() const {
   return wake_count_;
 }
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

@@ -21,7 +21,7 @@
 #include "drivers/cpu/work.h"
 #include "hal/point_wait.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 
 struct SchedulerOptions {
   uint32_t lanes = 1;
@@ -98,4 +98,4 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   Work* free_ = nullptr;
 };
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

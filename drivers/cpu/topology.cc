@@ -13,7 +13,7 @@
 
 #include "drivers/cpu/cgroup.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 namespace {
 
 struct TopologyDeleter {
@@ -208,4 +208,4 @@ Result<CpuTopology> ReadTopology(const TopologySource& source) {
   return out;
 }
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

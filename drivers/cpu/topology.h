@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 
 // Where the picture comes from; the defaults are this machine and this process, tests name files.
 struct TopologySource {
@@ -59,4 +59,4 @@ struct CpuTopology {
 // CPU is left.
 Result<CpuTopology> ReadTopology(const TopologySource& source);
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

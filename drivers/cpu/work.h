@@ -13,7 +13,7 @@
 #include "drivers/cpu/command_buffer.h"
 #include "hal/device.h"
 
-namespace halyard::cpu {
+namespace halyard::drivers::cpu {
 
 class Scheduler;
 
@@ -65,4 +65,4 @@ struct Work {
   void ReleasePayload();
 };
 
-}  // namespace halyard::cpu
+}  // namespace halyard::drivers::cpu

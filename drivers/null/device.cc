@@ -5,7 +5,7 @@
 #include "hal/host_semaphore.h"
 #include "hal/point_wait.h"
 
-namespace halyard::null {
+namespace halyard::drivers::null {
 namespace {
 
 Status Missing(std::string_view what) { return Unimplemented("The null device has no {}.", what); }
@@ -82,4 +82,4 @@ Result<hal::LinkInfo> NullDevice::LinkTo(const hal::Device&) const {
   return link;
 }
 
-}  // namespace halyard::null
+}  // namespace halyard::drivers::null

@@ -4,7 +4,7 @@
 
 #include "hal/device.h"
 
-namespace halyard::null {
+namespace halyard::drivers::null {
 
 class NullDevice final : public hal::Device {
  public:
@@ -41,4 +41,4 @@ class NullDevice final : public hal::Device {
   hal::Capabilities capabilities_;
 };
 
-}  // namespace halyard::null
+}  // namespace halyard::drivers::null

@@ -3,7 +3,7 @@
 
 #include "drivers/null/device.h"
 
-namespace halyard::null {
+namespace halyard::drivers::null {
 namespace {
 
 class NullDriver final : public hal::Driver {
@@ -29,4 +29,4 @@ class NullDriver final : public hal::Driver {
 
 Result<Ref<hal::Driver>> OpenNullDriver() { return Ref<hal::Driver>(MakeRef<NullDriver>()); }
 
-}  // namespace halyard::null
+}  // namespace halyard::drivers::null

@@ -6,9 +6,9 @@
 
 #include "hal/driver.h"
 
-namespace halyard::null {
+namespace halyard::drivers::null {
 
 // A real driver opens its vendor's library here and says what is missing.
 Result<Ref<hal::Driver>> OpenNullDriver();
 
-}  // namespace halyard::null
+}  // namespace halyard::drivers::null
