@@ -11,7 +11,7 @@ bool IsAlnum(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 bool IsWordChar(char c) { return IsAlnum(c) || c == '_' || c == '.'; }
-bool IsNameChar(char c) { return IsWordChar(c) || c == '/' || c == ':' || c == '$' || c == '-'; }
+bool IsNameChar(char c) { return IsWordChar(c) || c == '/' || c == '$' || c == '-'; }
 
 int HexValue(char c) {
   if (c >= '0' && c <= '9') return c - '0';

@@ -25,7 +25,7 @@ class TextScanner {
   // A word of letters, digits, '_' and '.', not consumed by a prefix of a longer word.
   bool TryWord(std::string_view word);
   Result<std::string> Word();
-  // A name after a sigil: letters, digits and "_./:$-", or a quoted string.
+  // A name after a sigil: letters, digits and "_./$-", or a quoted string.
   Result<std::string> Name();
   Result<std::string> Quoted();
   Result<int64_t> Integer();

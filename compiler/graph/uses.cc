@@ -55,6 +55,7 @@ void ReplaceValues(Module& module, std::span<const ValueId> replacement) {
 }
 
 void Compact(Module& module) {
+  if (module.graphs.empty()) return;
   // Regions first: the nodes of one that nothing uses are not live.
   std::vector<bool> is_live_graph(module.graphs.size(), false);
   std::vector<uint32_t> pending = {0};

@@ -160,6 +160,7 @@ constexpr OpCase kGeCases[] = {
 };
 
 constexpr OpCase kSelectCases[] = {
+    {"bool[2]{true, false}; i64[2]{1, 2}; i64[2]{3, 4}", "", "i64[2]{1, 4}"},
     {"bool[3]{true, false, true}; f32[3]{1, 2, nan}; f32[3]{4, 5, 6}", "", "f32[3]{1, 5, nan}"},
 };
 

@@ -178,6 +178,7 @@ constexpr OpCase kShapeOfCases[] = {
 };
 
 constexpr OpCase kIotaCases[] = {
+    {"", "shape = [3], axis = 0, dtype = i64", "i64[3]{0, 1, 2}"},
     {"", "shape = [2, 3], axis = 1, dtype = i32", "i32[2, 3]{0, 1, 2, 0, 1, 2}"},
     {"", "shape = [3], axis = 0, dtype = f32", "f32[3]{0, 1, 2}"},
 };

@@ -182,7 +182,8 @@ TEST(LoopTextTest, ErrorsNameTheLine) {
        "'buffer x: "
        "f32[128*n] input'."},
       {"load x[128*i + j]", "load x[128*i +]",
-       "Line 10 of the loop IR text needs an expression (The expression '128*i +' needs a number, a "
+       "Line 10 of the loop IR text needs an expression (The expression '128*i +' needs a number, "
+       "a "
        "name or '(' at "
        "character 7.), not '128*i +]'."},
   };

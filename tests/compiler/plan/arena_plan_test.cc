@@ -11,14 +11,13 @@
 namespace halyard::plan {
 namespace {
 
-// For concrete symbol values, ranges that live together must not overlap and must stay in the arena.
-void CheckFor(ExprArena& exprs, const std::vector<SymbolicRange>& ranges, const ArenaPlan& plan, Expr n,
-              int64_t n_value, Expr m, int64_t m_value) {
+// For concrete symbol values, ranges that live together must not overlap and must stay in the
+// arena.
+void CheckFor(ExprArena& exprs, const std::vector<SymbolicRange>& ranges, const ArenaPlan& plan,
+              Expr n, int64_t n_value, Expr m, int64_t m_value) {
   const Expr symbols[] = {n, m};
   const int64_t values[] = {n_value, m_value};
-  const auto value_of = [&](Expr e) {
-    return *(*ConvertSize(exprs, e, symbols)).Evaluate(values);
-  };
+  const auto value_of = [&](Expr e) { return *(*ConvertSize(exprs, e, symbols)).Evaluate(values); };
   std::vector<LiveRange> live;
   MemoryPlan concrete;
   for (size_t i = 0; i < ranges.size(); ++i) {

@@ -35,7 +35,8 @@ TEST(MemoryPlanTest, RandomRangesNeverOverlapAndBestIsNeverWorse) {
     const int count = 1 + static_cast<int>(random() % 60);
     for (int i = 0; i < count; ++i) {
       const int64_t first = random() % 40;
-      ranges.push_back({static_cast<int64_t>(random() % 5000), first, first + static_cast<int64_t>(random() % 8)});
+      ranges.push_back({static_cast<int64_t>(random() % 5000), first,
+                        first + static_cast<int64_t>(random() % 8)});
     }
     int64_t best = 0;
     for (PlanAlgorithm algorithm : kAll) {

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/passes/graph_passes.h"
+
+namespace halyard::graph {
+namespace {
+
+constexpr GraphPass kPasses[] = {
+    {"refresh-types", "Runs shape inference over all nodes again.", RefreshTypes},
+    {"propagate-shapes", "Replaces known integer values by constants and symbols.",
+     PropagateShapeValues},
+    {"fold-constants", "Evaluates small nodes of constants.", FoldConstants},
+    {"canonicalize", "Applies local rules that never change a value.", Canonicalize},
+    {"merge-common", "Merges nodes that say the same.", MergeCommon},
+    {"fold-affine", "Moves per-channel scales after a convolution into its weights.", FoldAffine},
+    {"fuse-attention", "Recognises scaled dot-product attention.", FuseAttention},
+    {"remove-dead", "Drops what no result needs.", RemoveDead},
+};
+
+}  // namespace
+
+std::span<const GraphPass> AllGraphPasses() { return kPasses; }
+
+const GraphPass* FindGraphPass(std::string_view name) {
+  for (const GraphPass& pass : kPasses) {
+    if (pass.name == name) return &pass;
+  }
+  return nullptr;
+}
+
+}  // namespace halyard::graph

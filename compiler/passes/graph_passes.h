@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The passes over Graph IR: each is a function of a module, exact but where its comment argues
+// otherwise. The pipeline says which run and in what order; tools find them by name in the table.
+// All leave a well-formed module and keep the names of parameters and results.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "compiler/graph/graph.h"
+
+namespace halyard::graph {
+
+struct GraphPass {
+  std::string_view name;  // "fold-constants"
+  std::string_view doc;
+  Status (*run)(Module& module);
+};
+
+// In the order in which a pipeline would run them.
+std::span<const GraphPass> AllGraphPasses();
+// Null when there is none of that name.
+const GraphPass* FindGraphPass(std::string_view name);
+
+// graph_refresh_types.cc: runs shape inference over all nodes again, regions before their nodes.
+// After anything that narrows symbols or replaces operands by values that say more.
+Status RefreshTypes(Module& module);
+// graph_propagate_shapes.cc: an integer value whose elements inference knows becomes a constant, or
+// a `symbolic` node where they depend on symbols. What computed it is dead then.
+Status PropagateShapeValues(Module& module);
+// graph_fold_constants.cc: evaluates nodes whose operands are constants, where the result is small
+// and no larger than its operands (a broadcast stays a broadcast).
+Status FoldConstants(Module& module);
+// graph_canonicalize.cc: local rules that never change a value: identities, chains of views and
+// casts, transposes that a matmul takes as a flag.
+Status Canonicalize(Module& module);
+// graph_merge_common.cc: nodes that say the same become one.
+Status MergeCommon(Module& module);
+// graph_fold_affine.cc: per-channel multiplications and additions of constants after a convolution
+// with constant weights go into the weights and one addition. Changes rounding: see there.
+Status FoldAffine(Module& module);
+// graph_fuse_attention.cc: matmul, scale, mask, softmax, matmul become one attention node. Late,
+// since it wants to see what the others have cleaned.
+Status FuseAttention(Module& module);
+// graph_remove_dead.cc: drops what no result needs and renumbers.
+Status RemoveDead(Module& module);
+
+}  // namespace halyard::graph
