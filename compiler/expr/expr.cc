@@ -441,6 +441,8 @@ SymbolKind ExprArena::SymbolKindOf(Expr symbol) const { return impl_->symbol_of(
 
 int64_t ExprArena::SymbolDivisor(Expr symbol) const { return impl_->symbol_of(symbol).divisor; }
 
+Expr ExprArena::LoopExtent(Expr symbol) const { return impl_->symbol_of(symbol).extent; }
+
 size_t ExprArena::node_count() const { return impl_->nodes.size(); }
 
 }  // namespace halyard

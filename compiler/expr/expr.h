@@ -84,6 +84,8 @@ class ExprArena {
   const std::string& SymbolName(Expr symbol) const;
   SymbolKind SymbolKindOf(Expr symbol) const;
   int64_t SymbolDivisor(Expr symbol) const;
+  // Of a loop variable: what it was made with. Invalid for dimension symbols.
+  Expr LoopExtent(Expr symbol) const;
 
   // Interval arithmetic over the ranges of the symbols.
   ExprRange RangeOf(Expr e) const;

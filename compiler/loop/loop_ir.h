@@ -18,7 +18,7 @@
 // any order or at once; the combination order of a reduction is free unless the kernel says
 // `ordered`. Scalar arithmetic means what Kernel IR says for the same opcode. An index is in
 // elements of the buffer's flat storage (the layout is already in the expression). Within one
-// iteration of the common loops, a load sees the stores to a local buffer that stand before it in
+// iteration of the common loops, a load sees the stores to the same buffer that stand before it in
 // text order. The symbols of two loops of one kernel are different; where one loop is inside the
 // other, or a dimension symbol is used, so are their names.
 #pragma once

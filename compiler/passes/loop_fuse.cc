@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vertical fusion: the search, its legality, and the joining of two kernels.
+#include "compiler/passes/loop_fuse.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compiler/loop/index_map.h"
+#include "compiler/passes/loop_clone.h"
+#include "compiler/passes/loop_localize.h"
+
+namespace halyard::loop {
+
+namespace {
+
+// The outer parallel loops that hold everything else, and what is inside.
+struct Nest {
+  std::vector<Expr> variables, extents;
+  std::vector<OpId> loops;
+  BlockId body = 0;
+  bool has_inner_loops = false;
+};
+
+Nest NestOf(const Kernel& kernel) {
+  Nest nest;
+  while (kernel.blocks[nest.body].ops.size() == 1) {
+    OpId id = kernel.blocks[nest.body].ops[0];
+    const Op& op = kernel.ops[id];
+    if (op.kind != OpKind::kLoop || op.loop != LoopKind::kParallel) break;
+    nest.variables.push_back(op.symbol);
+    nest.extents.push_back(op.extent);
+    nest.loops.push_back(id);
+    nest.body = op.body;
+  }
+  for (OpId id : kernel.blocks[nest.body].ops)
+    nest.has_inner_loops |= kernel.ops[id].kind == OpKind::kLoop;
+  return nest;
+}
+
+struct Access {
+  std::set<BufferId> reads, writes;
+  bool has_scatter = false;
+};
+
+Access AccessOf(const Kernel& kernel) {
+  Access access;
+  for (const Op& op : kernel.ops) {
+    if (op.kind == OpKind::kLoad) access.reads.insert(op.buffer);
+    if (op.kind == OpKind::kStore || op.kind == OpKind::kScatter) access.writes.insert(op.buffer);
+    access.has_scatter |= op.kind == OpKind::kScatter;
+  }
+  return access;
+}
+
+constexpr std::string_view kOtherPath =
+    "the consumer also depends on another kernel that needs the producer";
+
+class Fuser {
+ public:
+  Fuser(Function& function, const FuseOptions& options) : function_(function), options_(options) {}
+
+  Status Run(std::vector<FusionRecord>* records) {
+    for (const Kernel& kernel : function_.kernels) access_.push_back(AccessOf(kernel));
+    bool changed = true;
+    while (changed) {
+      changed = false;
+      for (size_t b = 1; b < function_.kernels.size(); ++b) {
+        // The nearest producer first.
+        for (size_t a = b; a-- > 0;) {
+          if (!Reads(b, a)) continue;
+          std::pair<std::string, std::string> pair{function_.kernels[a].name,
+                                                   function_.kernels[b].name};
+          if (refused_.contains(pair)) continue;
+          std::string reason;
+          std::optional<Kernel> fused = TryFuse(a, b, &reason);
+          if (!fused) {
+            refused_[pair] = reason;
+            order_.push_back(pair);
+            continue;
+          }
+          if (records != nullptr) records->push_back({pair.first, pair.second, true, reason});
+          Replace(a, b, std::move(*fused));
+          changed = true;
+          b = a;  // look again from where the fused kernel may stand now
+          break;
+        }
+      }
+    }
+    if (records == nullptr) return OkStatus();
+    std::set<std::string> names;
+    for (const Kernel& kernel : function_.kernels) names.insert(kernel.name);
+    for (const auto& pair : order_) {
+      if (names.contains(pair.first) && names.contains(pair.second) && refused_.contains(pair)) {
+        records->push_back({pair.first, pair.second, false, refused_[pair]});
+      }
+    }
+    return OkStatus();
+  }
+
+ private:
+  ExprArena& exprs() { return *function_.exprs; }
+
+  bool Reads(size_t consumer, size_t producer) const {
+    for (BufferId buffer : access_[producer].writes) {
+      if (access_[consumer].reads.contains(buffer)) return true;
+    }
+    return false;
+  }
+
+  // Whether a path from a to b passes another kernel. Kernels stand in order, so only those between
+  // count.
+  bool HasOtherPath(size_t a, size_t b) const {
+    std::vector<bool> reached(b + 1, false);
+    for (size_t k = a + 1; k <= b; ++k) {
+      for (size_t j = a + 1; j < k && !reached[k]; ++j) reached[k] = reached[j] && Reads(k, j);
+      if (k < b) reached[k] = reached[k] || Reads(k, a);
+    }
+    return reached[b];
+  }
+
+  static size_t CountOps(const Kernel& kernel) {
+    size_t count = 0;
+    for (const Block& block : kernel.blocks) count += block.ops.size();
+    return count;
+  }
+
+  // How many of the loops of `nest`, from the outside, have together as many iterations as `count`.
+  std::optional<size_t> SplitAt(const Nest& nest, Expr count) {
+    Expr product = exprs().Const(1);
+    for (size_t i = 0; i <= nest.extents.size(); ++i) {
+      if (product == count) return i;
+      if (i < nest.extents.size()) product = exprs().Mul(product, nest.extents[i]);
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Kernel> TryFuse(size_t a, size_t b, std::string* reason) {
+    const Kernel& ka = function_.kernels[a];
+    const Kernel& kb = function_.kernels[b];
+    if (kb.template_kind != TemplateKind::kNone) {
+      *reason = "the consumer is a template, whose operands are read from memory";
+      return std::nullopt;
+    }
+    if (access_[a].has_scatter || access_[b].has_scatter) {
+      *reason = "one of them scatters";
+      return std::nullopt;
+    }
+    if (CountOps(ka) + CountOps(kb) > static_cast<size_t>(options_.max_ops)) {
+      *reason = fmt::format("together they have more than {} ops", options_.max_ops);
+      return std::nullopt;
+    }
+    std::set<BufferId> buffers = access_[a].reads;
+    for (const std::set<BufferId>* more :
+         {&access_[a].writes, &access_[b].reads, &access_[b].writes}) {
+      buffers.insert(more->begin(), more->end());
+    }
+    if (buffers.size() > static_cast<size_t>(options_.max_buffers)) {
+      *reason = fmt::format("together they use more than {} buffers", options_.max_buffers);
+      return std::nullopt;
+    }
+    Nest na = NestOf(ka), nb = NestOf(kb);
+    bool is_template = ka.template_kind != TemplateKind::kNone;
+    Expr count_a = ProductOf(exprs(), na.extents), count_b = ProductOf(exprs(), nb.extents);
+    // The loops to share: all of both where they have as many iterations; else those of the one
+    // with rows.
+    std::optional<size_t> depth_a, depth_b;
+    if (count_a == count_b) {
+      depth_a = na.extents.size();
+      depth_b = nb.extents.size();
+    } else if (na.has_inner_loops && !nb.has_inner_loops && !is_template) {
+      depth_a = na.extents.size();
+      depth_b = SplitAt(nb, count_a);
+    } else if (!na.has_inner_loops && nb.has_inner_loops) {
+      depth_a = SplitAt(na, count_b);
+      depth_b = nb.extents.size();
+    }
+    if (!depth_a || !depth_b) {
+      *reason = fmt::format("their loops do not match ({} against {} iterations)",
+                            exprs().Format(count_a), exprs().Format(count_b));
+      return std::nullopt;
+    }
+    if (is_template && nb.has_inner_loops) {
+      *reason = "the producer is a template and the consumer has loops of its own";
+      return std::nullopt;
+    }
+    if (*depth_a != na.extents.size() || *depth_b != nb.extents.size()) {
+      // Rows: what was parallel over elements becomes parallel over rows.
+      int64_t rows = exprs().HintOf(ProductOf(exprs(), {na.extents.data(), *depth_a}));
+      const Nest& split = *depth_a != na.extents.size() ? na : nb;
+      size_t depth = *depth_a != na.extents.size() ? *depth_a : *depth_b;
+      int64_t row = exprs().HintOf(ProductOf(exprs(), std::span(split.extents).subspan(depth)));
+      if (rows < options_.min_rows && row > options_.max_row_of_few) {
+        *reason = fmt::format("{} rows of {} elements would leave workers idle", rows, row);
+        return std::nullopt;
+      }
+    }
+    if (HasOtherPath(a, b)) {
+      *reason = std::string(kOtherPath);
+      return std::nullopt;
+    }
+    return Join(a, b, na, nb, *depth_a, *depth_b, reason);
+  }
+
+  std::optional<Kernel> Join(size_t a, size_t b, const Nest& na, const Nest& nb, size_t depth_a,
+                             size_t depth_b, std::string* reason) {
+    const Kernel& ka = function_.kernels[a];
+    const Kernel& kb = function_.kernels[b];
+    // The finer of the two gives the shared loops; a template keeps its own.
+    bool a_leads = ka.template_kind != TemplateKind::kNone || depth_a >= depth_b;
+    const Nest& lead = a_leads ? na : nb;
+    size_t depth = a_leads ? depth_a : depth_b;
+    KernelBuilder builder(function_, a_leads ? ka.name : kb.name);
+    std::vector<Expr> variables;
+    for (size_t i = 0; i < depth; ++i) {
+      variables.push_back(builder.BeginLoop(
+          LoopKind::kParallel, exprs().SymbolName(lead.variables[i]), lead.extents[i]));
+    }
+    std::span<const Expr> extents(lead.extents.data(), depth);
+    auto share = [&](KernelCloner& cloner, const Nest& nest, size_t count) {
+      std::span<const Expr> own(nest.extents.data(), count);
+      std::vector<Expr> at = ReshapeIndex(exprs(), extents, variables, own);
+      for (size_t i = 0; i < count; ++i) cloner.symbols.emplace_back(nest.variables[i], at[i]);
+    };
+    auto copy = [&](KernelCloner& cloner, const Nest& nest, size_t count) {
+      if (count < nest.loops.size()) {
+        cloner.One(nest.loops[count]);
+      } else {
+        cloner.Block(nest.body);
+      }
+    };
+    // What the producer stores, and whether at the level of the shared loops.
+    struct Stored {
+      Expr index;
+      ValueId value;
+      bool is_shared_level;
+      bool is_masked;
+    };
+    std::map<BufferId, std::vector<Stored>> stored;
+    KernelCloner first(ka, builder);
+    share(first, na, depth_a);
+    size_t known = first.symbols.size();
+    first.replace = [&](const Op& op) -> std::optional<ValueId> {
+      if (op.kind != OpKind::kStore) return std::nullopt;
+      Stored s{op.index, op.operands[0], builder.depth() == static_cast<int>(depth),
+               op.operands.size() > 1};
+      stored[op.buffer].push_back(std::move(s));
+      return std::nullopt;
+    };
+    copy(first, na, depth_a);
+    std::set<Expr> inner_a;
+    for (size_t i = known; i < first.symbols.size(); ++i) inner_a.insert(first.symbols[i].second);
+
+    KernelCloner second(kb, builder);
+    share(second, nb, depth_b);
+    bool uses_rows = false;
+    std::string failure;
+    second.replace = [&](const Op& op) -> std::optional<ValueId> {
+      if (op.kind != OpKind::kLoad) return std::nullopt;
+      auto it = stored.find(op.buffer);
+      if (it == stored.end()) return std::nullopt;
+      const std::string& name = function_.buffers[op.buffer].name;
+      if (it->second.size() != 1 || it->second[0].is_masked) {
+        failure = fmt::format("'{}' is stored in several places or under a mask", name);
+        return std::nullopt;
+      }
+      const Stored& s = it->second[0];
+      if (s.is_shared_level) {
+        if (s.index != op.index) {
+          failure = fmt::format("'{}' is read at {} and written at {}", name,
+                                exprs().Format(op.index), exprs().Format(s.index));
+          return std::nullopt;
+        }
+        if (op.operands.empty()) return s.value;
+        return builder.Scalar(kernel::Opcode::kSelect, {op.operands[0], s.value, op.operands[1]});
+      }
+      if (ka.template_kind != TemplateKind::kNone) {
+        failure = fmt::format("'{}' is not written once per iteration", name);
+        return std::nullopt;
+      }
+      std::optional<RowAccess> write = RowOf(exprs(), s.index, inner_a);
+      std::set<Expr> shared(variables.begin(), variables.end());
+      if (!write || !ReadsRow(exprs(), op.index, *write, shared)) {
+        failure = fmt::format("'{}' is read at {}, beyond the row written at {}", name,
+                              exprs().Format(op.index), exprs().Format(s.index));
+        return std::nullopt;
+      }
+      uses_rows = true;
+      return std::nullopt;
+    };
+    copy(second, nb, depth_b);
+    if (!failure.empty()) {
+      *reason = failure;
+      return std::nullopt;
+    }
+    while (builder.depth() > 0) builder.EndLoop();
+    Kernel& kernel = builder.kernel();
+    kernel.ordered_reductions = ka.ordered_reductions || kb.ordered_reductions;
+    kernel.nodes = ka.nodes;
+    for (const std::string& node : kb.nodes) {
+      if (std::find(kernel.nodes.begin(), kernel.nodes.end(), node) == kernel.nodes.end()) {
+        kernel.nodes.push_back(node);
+      }
+    }
+    if (ka.template_kind != TemplateKind::kNone) {
+      kernel.template_kind = ka.template_kind;
+      auto rename = [&](const std::vector<Expr>& symbols) {
+        std::vector<Expr> renamed;
+        for (Expr symbol : symbols) renamed.push_back(first.Rename(symbol));
+        return renamed;
+      };
+      kernel.roles.batch = rename(ka.roles.batch);
+      kernel.roles.m = rename(ka.roles.m);
+      kernel.roles.n = rename(ka.roles.n);
+      kernel.roles.k = rename(ka.roles.k);
+      kernel.roles.product_a = first.values.at(ka.roles.product_a);
+      kernel.roles.product_b = first.values.at(ka.roles.product_b);
+      kernel.roles.accumulator = first.values.at(ka.roles.accumulator);
+      *reason = "epilogue of a template";
+    } else if (uses_rows) {
+      *reason = "rows of one loop nest";
+    } else {
+      *reason = na.has_inner_loops ? "epilogue of a reduction" : "element by element";
+    }
+    return builder.Finish();
+  }
+
+  // Puts `fused` in the place of kernels a and b and restores the order of dependencies.
+  void Replace(size_t a, size_t b, Kernel fused) {
+    const std::string name_a = function_.kernels[a].name, name_b = function_.kernels[b].name;
+    std::vector<Kernel> kernels;
+    for (size_t k = 0; k < function_.kernels.size(); ++k) {
+      if (k == a) continue;
+      kernels.push_back(k == b ? std::move(fused) : std::move(function_.kernels[k]));
+    }
+    function_.kernels = std::move(kernels);
+    DropUnreadStores(function_);
+    std::vector<Access> access;
+    for (const Kernel& kernel : function_.kernels) access.push_back(AccessOf(kernel));
+    // Stable: always the first kernel whose producers have all been placed.
+    std::map<BufferId, int> missing;
+    for (const Access& one : access) {
+      for (BufferId buffer : one.writes) ++missing[buffer];
+    }
+    std::vector<bool> placed(access.size(), false);
+    std::vector<Kernel> sorted;
+    access_.clear();
+    while (sorted.size() < access.size()) {
+      size_t before = sorted.size();
+      for (size_t k = 0; k < access.size(); ++k) {
+        if (placed[k]) continue;
+        bool is_ready = true;
+        for (BufferId buffer : access[k].reads) {
+          auto it = missing.find(buffer);
+          if (it != missing.end() && it->second > 0 && !access[k].writes.contains(buffer))
+            is_ready = false;
+        }
+        if (!is_ready) continue;
+        for (BufferId buffer : access[k].writes) --missing[buffer];
+        placed[k] = true;
+        sorted.push_back(std::move(function_.kernels[k]));
+        access_.push_back(access[k]);
+        break;
+      }
+      if (sorted.size() == before) {
+        // Not reachable while HasOtherPath holds; keep the order rather than lose kernels.
+        for (size_t k = 0; k < access.size(); ++k) {
+          if (placed[k]) continue;
+          placed[k] = true;
+          sorted.push_back(std::move(function_.kernels[k]));
+          access_.push_back(access[k]);
+        }
+      }
+    }
+    function_.kernels = std::move(sorted);
+    // The fused kernel may now take what either part refused, and paths have changed.
+    std::erase_if(refused_, [&](const auto& entry) {
+      return entry.first.first == name_a || entry.first.second == name_a ||
+             entry.first.first == name_b || entry.first.second == name_b ||
+             entry.second == kOtherPath;
+    });
+  }
+
+  Function& function_;
+  FuseOptions options_;
+  std::vector<Access> access_;
+  std::map<std::pair<std::string, std::string>, std::string> refused_;
+  std::vector<std::pair<std::string, std::string>> order_;
+};
+
+}  // namespace
+
+Status FuseKernels(Function& function, const FuseOptions& options,
+                   std::vector<FusionRecord>* records) {
+  HY_TRY(Fuser(function, options).Run(records));
+  if (options.merge_loops) MergeLoops(function);
+  MergeSiblingLoops(function);
+  Localize(function, options.max_local_bytes);
+  return OkStatus();
+}
+
+}  // namespace halyard::loop

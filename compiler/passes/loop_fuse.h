@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fusion of loop kernels. Vertical: a consumer joins its producer where, in one iteration of the
+// loops they share, it reads only what the producer wrote in that iteration; that covers epilogues
+// of reductions and contractions, and rows (softmax, norms). What only one kernel sees then leaves
+// memory: scalars become values, rows become local buffers. Stands after lowering and before
+// merge-loops, which removes the boundaries between loops that fusion matches.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "compiler/loop/loop_ir.h"
+
+namespace halyard::loop {
+
+struct FuseOptions {
+  int max_ops = 600;                    // of a fused kernel
+  int max_buffers = 48;                 // that a fused kernel names
+  int64_t max_local_bytes = 128 << 10;  // of all local buffers of a kernel
+  int64_t min_rows = 8;           // row fusion of fewer rows is refused for rows longer than ...
+  int64_t max_row_of_few = 4096;  // ... this, because it would serialise
+  bool merge_loops = true;        // run MergeLoops at the end
+};
+
+// One decision, for `explain`.
+struct FusionRecord {
+  std::string producer, consumer;  // kernel names
+  bool is_fused = false;
+  std::string reason;  // what allowed it, or what forbade it
+};
+
+Status FuseKernels(Function& function, const FuseOptions& options,
+                   std::vector<FusionRecord>* records);
+
+// Merges perfectly nested loops of one kind and role where every index lets it, so that what is
+// contiguous becomes one loop.
+void MergeLoops(Function& function);
+
+}  // namespace halyard::loop

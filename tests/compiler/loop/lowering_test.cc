@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lowering and fusion against the reference evaluation of the graph's ops: random data, awkward
+// shapes, before and after fusion, parallel loops in both directions; and how many kernels the
+// patterns of real models need.
+#include "compiler/loop/lowering.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <random>
+
+#include "compiler/graph/builder.h"
+#include "compiler/loop/interpreter.h"
+#include "compiler/loop/text.h"
+#include "compiler/loop/verify.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/passes/loop_fuse.h"
+
+namespace halyard::loop {
+namespace {
+
+using graph::Attributes;
+using graph::Tensor;
+using graph::ValueId;
+
+class LoweringTest : public testing::Test {
+ protected:
+  LoweringTest() : random_(7) { graph::AddGraph(module_, "main"); }
+
+  graph::Builder& b() {
+    if (!builder_) builder_ = std::make_unique<graph::Builder>(module_, 0);
+    return *builder_;
+  }
+  std::vector<Expr> Dims(std::vector<int64_t> dims) {
+    std::vector<Expr> out;
+    for (int64_t d : dims) out.push_back(module_.exprs.Const(d));
+    return out;
+  }
+  // A negative dim is the symbol n.
+  std::vector<Expr> Shape(const std::vector<int64_t>& dims) {
+    std::vector<Expr> out;
+    for (int64_t d : dims) out.push_back(d < 0 ? module_.exprs.Dim("n") : module_.exprs.Const(d));
+    return out;
+  }
+  ValueId Input(std::string_view name, const std::vector<int64_t>& dims,
+                DType dtype = DType::kF32) {
+    auto v = b().AddParameter(name, {dtype, Shape(dims)});
+    EXPECT_TRUE(v.ok()) << v.status().ToString();
+    return *v;
+  }
+  ValueId Weight(std::string_view name, const std::vector<int64_t>& dims) {
+    Tensor t = RandomTensor(DType::kF32, dims);
+    auto v = b().ConstantOf(t, name);
+    EXPECT_TRUE(v.ok()) << v.status().ToString();
+    return *v;
+  }
+  ValueId Op(std::string_view op, std::vector<ValueId> operands, Attributes attributes = {}) {
+    b().SetNodeName(fmt::format("{}_{}", op, ++node_count_));
+    auto v = b().AddOne(op, std::move(operands), std::move(attributes));
+    EXPECT_TRUE(v.ok()) << v.status().ToString();
+    return v.ok() ? *v : graph::kNone;
+  }
+  ValueId Binary(std::string_view op, ValueId x, ValueId y) {
+    b().SetNodeName(fmt::format("{}_{}", op, ++node_count_));
+    auto v = b().Binary(op, x, y);
+    EXPECT_TRUE(v.ok()) << v.status().ToString();
+    return v.ok() ? *v : graph::kNone;
+  }
+  ValueId Scalar(double value) { return *b().ScalarFloat(DType::kF32, value); }
+  ValueId Reduce(std::string_view op, ValueId x, std::vector<int64_t> axes, bool keep = true) {
+    return Op(op, {x}, {{"axes", std::move(axes)}, {"keep_dims", int64_t{keep}}});
+  }
+  ValueId Softmax(ValueId x, int64_t axis) {
+    ValueId e = Op("exp", {Binary("sub", x, Reduce("reduce_max", x, {axis}))});
+    return Binary("div", e, Reduce("reduce_sum", e, {axis}));
+  }
+  ValueId LayerNorm(ValueId x, int64_t axis, int64_t width) {
+    ValueId scale = Scalar(1.0 / static_cast<double>(width));
+    ValueId mean = Binary("mul", Reduce("reduce_sum", x, {axis}), scale);
+    ValueId d = Binary("sub", x, mean);
+    ValueId variance = Binary("mul", Reduce("reduce_sum", Binary("mul", d, d), {axis}), scale);
+    ValueId inverse = Op("rsqrt", {Binary("add", variance, Scalar(1e-5))});
+    ValueId y = Binary("mul", Binary("mul", d, inverse), Weight("gamma", {width}));
+    return Binary("add", y, Weight("beta", {width}));
+  }
+  ValueId Gelu(ValueId x) {
+    ValueId t = Op("erf", {Binary("mul", x, Scalar(0.70710678))});
+    return Binary("mul", Binary("mul", x, Scalar(0.5)), Binary("add", t, Scalar(1)));
+  }
+  ValueId Linear(ValueId x, int64_t in, int64_t out) {
+    return Binary("add", Op("matmul", {x, Weight("w", {in, out})}), Weight("bias", {out}));
+  }
+  ValueId Reshape(ValueId x, const std::vector<int64_t>& dims) {
+    return Op("reshape", {x}, {{"shape", Shape(dims)}});
+  }
+  ValueId Transpose(ValueId x, std::vector<int64_t> perm) {
+    return Op("transpose", {x}, {{"perm", std::move(perm)}});
+  }
+
+  Tensor RandomTensor(DType dtype, const std::vector<int64_t>& dims) {
+    Tensor t = *graph::MakeTensor(dtype, dims);
+    for (int64_t i = 0; i < t.elements(); ++i) {
+      auto u = static_cast<double>(random_() % 2001) / 1000 - 1;
+      if (IsFloat(dtype)) {
+        graph::StoreFloat(t, i, u);
+      } else {
+        graph::StoreInt(t, i, static_cast<int64_t>(random_() % 3));
+      }
+    }
+    return t;
+  }
+
+  // The reference, node by node.
+  void Evaluate(std::map<ValueId, Tensor>& values, int64_t n) {
+    auto number = [&](Expr e) {
+      return *module_.exprs.Evaluate(e, [&](Expr) -> std::optional<int64_t> { return n; });
+    };
+    for (graph::NodeId id : module_.entry().nodes) {
+      const graph::Node& node = module_.nodes[id];
+      if (node.op->name == "constant") {
+        auto t = graph::ReadConstant(module_.constants[node.constant]);
+        ASSERT_TRUE(t.ok());
+        values[node.results[0]] = *t;
+        continue;
+      }
+      std::vector<Tensor> operands;
+      for (ValueId v : node.operands)
+        operands.push_back(v == graph::kNone ? Tensor() : values.at(v));
+      std::vector<DType> dtypes;
+      std::vector<std::vector<int64_t>> dims;
+      for (ValueId v : node.results) {
+        dtypes.push_back(module_.values[v].type.dtype);
+        dims.emplace_back();
+        for (Expr e : module_.values[v].type.dims) dims.back().push_back(number(e));
+      }
+      auto symbol = [&](Expr) -> std::optional<int64_t> { return n; };
+      auto results = node.op->evaluate({module_, node, operands, dtypes, dims, symbol, {}});
+      ASSERT_TRUE(results.ok()) << node.name << ": " << results.status().ToString();
+      for (size_t i = 0; i < results->size(); ++i) values[node.results[i]] = (*results)[i];
+    }
+  }
+
+  void Compare(const Function& function, const std::map<ValueId, Tensor>& values, int64_t n,
+               double tolerance, const char* what) {
+    for (bool reverse : {false, true}) {
+      std::vector<Tensor> buffers(function.buffers.size());
+      for (size_t i = 0; i < buffers.size(); ++i) {
+        const Buffer& buffer = function.buffers[i];
+        if (buffer.role == BufferRole::kInput || buffer.role == BufferRole::kConstant)
+          buffers[i] = values.at(buffer.value);
+      }
+      InterpretOptions options;
+      options.value_of = [&](Expr) -> std::optional<int64_t> { return n; };
+      options.reverse_parallel = reverse;
+      Status status = InterpretFunction(function, options, buffers);
+      ASSERT_TRUE(status.ok()) << what << ": " << status.ToString() << "\n"
+                               << PrintFunction(function);
+      size_t compared = 0;
+      for (size_t i = 0; i < buffers.size(); ++i) {
+        if (function.buffers[i].role != BufferRole::kOutput) continue;
+        ++compared;
+        const Tensor& expected = values.at(function.buffers[i].value);
+        ASSERT_EQ(buffers[i].bytes.size(), expected.bytes.size());
+        for (int64_t at = 0; at < expected.elements(); ++at) {
+          if (!IsFloat(expected.dtype)) {
+            ASSERT_EQ(graph::LoadInt(buffers[i], at), graph::LoadInt(expected, at))
+                << what << " at " << at;
+            continue;
+          }
+          double e = graph::LoadFloat(expected, at), a = graph::LoadFloat(buffers[i], at);
+          if (std::isnan(e) || std::isinf(e)) {
+            ASSERT_TRUE(std::isnan(e) ? std::isnan(a) : a == e) << what << " at " << at;
+          } else {
+            ASSERT_NEAR(a, e, tolerance * (1 + std::fabs(e))) << what << " at " << at << "\n"
+                                                              << PrintFunction(function);
+          }
+        }
+      }
+      ASSERT_EQ(compared, module_.entry().results.size());
+    }
+  }
+
+  void RoundTrip(const Function& function) {
+    std::string text = PrintFunction(function);
+    ExprArena other;
+    auto parsed = ParseFunction(text, other);
+    ASSERT_TRUE(parsed.ok()) << parsed.status().ToString() << "\n" << text;
+    EXPECT_TRUE(VerifyFunction(*parsed).ok()) << VerifyFunction(*parsed).ToString();
+    EXPECT_EQ(PrintFunction(*parsed), text);
+  }
+
+  // Lowers, fuses, checks everything; returns the fused function.
+  Function Check(std::vector<ValueId> results, double tolerance = 2e-5,
+                 std::vector<int64_t> ns = {3}) {
+    EXPECT_TRUE(b().SetResults(std::move(results)).ok());
+    auto lowered = LowerGraph(module_, 0, {});
+    EXPECT_TRUE(lowered.ok()) << lowered.status().ToString();
+    if (!lowered.ok()) return {};
+    EXPECT_TRUE(VerifyFunction(*lowered).ok())
+        << VerifyFunction(*lowered).ToString() << PrintFunction(*lowered);
+    RoundTrip(*lowered);
+    Function fused = *lowered;
+    records_.clear();
+    EXPECT_TRUE(FuseKernels(fused, {}, &records_).ok());
+    EXPECT_TRUE(VerifyFunction(fused).ok())
+        << VerifyFunction(fused).ToString() << PrintFunction(fused);
+    RoundTrip(fused);
+    Function merged_only = *lowered;
+    MergeLoops(merged_only);
+    for (int64_t n : ns) {
+      std::map<ValueId, Tensor> values;
+      for (ValueId v : module_.entry().parameters) {
+        std::vector<int64_t> dims;
+        for (Expr e : module_.values[v].type.dims) {
+          dims.push_back(
+              *module_.exprs.Evaluate(e, [&](Expr) -> std::optional<int64_t> { return n; }));
+        }
+        values[v] = RandomTensor(module_.values[v].type.dtype, dims);
+      }
+      Evaluate(values, n);
+      Compare(*lowered, values, n, tolerance, "lowered");
+      Compare(merged_only, values, n, tolerance, "merged");
+      Compare(fused, values, n, tolerance, "fused");
+    }
+    return fused;
+  }
+
+  std::string Explain() const {
+    std::string out;
+    for (const FusionRecord& r : records_) {
+      out += fmt::format("{} {} + {}: {}\n", r.is_fused ? "fused" : "kept", r.producer, r.consumer,
+                         r.reason);
+    }
+    return out;
+  }
+
+  std::mt19937_64 random_;
+  graph::Module module_;
+  std::unique_ptr<graph::Builder> builder_;
+  std::vector<FusionRecord> records_;
+  int node_count_ = 0;
+};
+
+TEST_F(LoweringTest, ContiguousPointwiseIsOneLoop) {
+  ValueId x = Input("x", {2, 3, 5}), y = Input("y", {2, 3, 5});
+  Function f = Check({Op("exp", {Binary("add", x, y)})});
+  ASSERT_EQ(f.kernels.size(), 1u);
+  EXPECT_EQ(PrintKernel(f, 0), R"(kernel exp_2 nodes("exp_2", "add_1") {
+  parallel i < 30 {
+    %0 = load x[i]
+    %1 = load y[i]
+    %2 = add %0, %1
+    %3 = exp %2
+    store exp_2[i], %3
+  }
+}
+)");
+}
+
+TEST_F(LoweringTest, SoftmaxIsOneKernel) {
+  Function f = Check({Softmax(Input("x", {3, 4, 7}), 2)});
+  EXPECT_EQ(f.kernels.size(), 1u) << PrintFunction(f) << Explain();
+}
+
+TEST_F(LoweringTest, SoftmaxOfDynamicRowsIsOneKernel) {
+  Function f = Check({Softmax(Input("x", {2, -1, -1}), 2)}, 2e-5, {1, 3, 5});
+  EXPECT_EQ(f.kernels.size(), 1u) << PrintFunction(f) << Explain();
+}
+
+TEST_F(LoweringTest, ScaleMaskSoftmaxIsOneKernel) {
+  ValueId x = Input("x", {2, 3, 5, 7}), mask = Input("mask", {2, 1, 1, 7});
+  ValueId scaled = Binary("add", Binary("mul", x, Scalar(0.125)), mask);
+  Function f = Check({Softmax(scaled, 3)});
+  EXPECT_EQ(f.kernels.size(), 1u) << PrintFunction(f) << Explain();
+}
+
+TEST_F(LoweringTest, AddLayerNormIsOneKernel) {
+  ValueId x = Binary("add", Input("x", {2, 5, 12}), Input("y", {2, 5, 12}));
+  Function f = Check({LayerNorm(x, 2, 12)});
+  EXPECT_EQ(f.kernels.size(), 1u) << PrintFunction(f) << Explain();
+}
+
+TEST_F(LoweringTest, AddLayerNormThatKeepsTheSumIsOneKernel) {
+  ValueId x = Binary("add", Input("x", {2, -1, 12}), Input("y", {2, -1, 12}));
+  Function f = Check({x, LayerNorm(x, 2, 12)}, 2e-5, {1, 4});
+  EXPECT_EQ(f.kernels.size(), 1u) << PrintFunction(f) << Explain();
+}
+
+TEST_F(LoweringTest, MatmulBiasGeluIsOneContraction) {
+  Function f = Check({Gelu(Linear(Input("x", {2, -1, 6}), 6, 5))}, 2e-5, {1, 3});
+  ASSERT_EQ(f.kernels.size(), 1u) << PrintFunction(f) << Explain();
+  EXPECT_EQ(f.kernels[0].template_kind, TemplateKind::kContraction);
+  EXPECT_EQ(f.kernels[0].roles.m.size(), 1u);
+}
+
+TEST_F(LoweringTest, ConvScaleAddReluIsOneContraction) {
+  ValueId x = Input("x", {2, 3, 6, 5}), skip = Input("skip", {2, 4, 6, 5});
+  ValueId c = Op("conv", {x, Weight("w", {4, 3, 3, 3})},
+                 {{"strides", std::vector<int64_t>{1, 1}},
+                  {"pads_low", std::vector<int64_t>{1, 1}},
+                  {"pads_high", std::vector<int64_t>{1, 1}},
+                  {"dilations", std::vector<int64_t>{1, 1}}});
+  c = Binary("add", c, Weight("bias", {4, 1, 1}));
+  Function f = Check({Binary("max", Binary("add", c, skip), Scalar(0))});
+  ASSERT_EQ(f.kernels.size(), 1u) << PrintFunction(f) << Explain();
+  EXPECT_EQ(f.kernels[0].template_kind, TemplateKind::kContraction);
+}
+
+TEST_F(LoweringTest, ConvolutionsOfAllKinds) {
+  auto conv = [&](ValueId x, const std::vector<int64_t>& w, int64_t stride, int64_t pad,
+                  int64_t dilation, int64_t groups) {
+    size_t rank = w.size() - 2;
+    auto repeat = [&](int64_t v) { return std::vector<int64_t>(rank, v); };
+    return Op("conv", {x, Weight("w", w)},
+              {{"strides", repeat(stride)},
+               {"pads_low", repeat(pad)},
+               {"pads_high", repeat(pad)},
+               {"dilations", repeat(dilation)},
+               {"groups", groups}});
+  };
+  ValueId x1 = Input("x1", {2, 4, 9}), x2 = Input("x2", {1, 6, 7, 8}),
+          x3 = Input("x3", {1, 2, 3, 4, 5});
+  Function f = Check({conv(x1, {3, 4, 3}, 2, 1, 1, 1), conv(x2, {6, 1, 3, 3}, 1, 1, 1, 6),
+                      conv(x2, {4, 3, 2, 2}, 1, 0, 2, 2), conv(x3, {3, 2, 2, 2, 2}, 1, 1, 1, 1),
+                      conv(x2, {5, 6, 1, 1}, 1, 0, 1, 1)});
+  EXPECT_EQ(f.kernels.size(), 5u);
+}
+
+TEST_F(LoweringTest, TransformerBlock) {
+  constexpr int64_t kHeads = 2, kWidth = 4, kModel = 8;
+  ValueId x = Input("x", {2, -1, kModel}), mask = Input("mask", {2, 1, 1, -1});
+  auto heads = [&](ValueId v) {
+    return Transpose(Reshape(v, {2, -1, kHeads, kWidth}), {0, 2, 1, 3});
+  };
+  ValueId q = heads(Linear(x, kModel, kModel)), k = heads(Linear(x, kModel, kModel)),
+          v = heads(Linear(x, kModel, kModel));
+  ValueId scores = Op("matmul", {q, Transpose(k, {0, 1, 3, 2})});
+  ValueId weights = Softmax(Binary("add", Binary("mul", scores, Scalar(0.5)), mask), 3);
+  ValueId context = Reshape(Transpose(Op("matmul", {weights, v}), {0, 2, 1, 3}), {2, -1, kModel});
+  ValueId h = LayerNorm(Binary("add", Linear(context, kModel, kModel), x), 2, kModel);
+  ValueId ff = Linear(Gelu(Linear(h, kModel, 16)), 16, kModel);
+  Function f = Check({LayerNorm(Binary("add", ff, h), 2, kModel)}, 1e-4, {1, 3});
+  // q, k, v, scores, softmax, context, output, norm, two feed-forward products, norm.
+  EXPECT_EQ(f.kernels.size(), 11u) << PrintFunction(f) << Explain();
+}
+
+TEST_F(LoweringTest, AttentionOp) {
+  ValueId q = Input("q", {2, 4, 3, 5}), k = Input("k", {2, 2, 6, 5}), v = Input("v", {2, 2, 6, 4});
+  Function f = Check({Op("attention", {q, k, v, Input("m", {2, 1, 3, 6})}, {{"scale", 0.4}}),
+                      Op("attention", {q, k, v}, {{"scale", 0.4}, {"causal", int64_t{1}}})});
+  EXPECT_LE(f.kernels.size(), 6u) << PrintFunction(f);
+}
+
+TEST_F(LoweringTest, ViewsAndGathers) {
+  ValueId x = Input("x", {3, 4, 5}), ids = Input("ids", {2, 3}, DType::kI64);
+  ValueId s = Op("slice", {x},
+                 {{"starts", Dims({0, 1, 4})},
+                  {"sizes", Dims({3, 2, 3})},
+                  {"steps", std::vector<int64_t>{1, 2, -2}}});
+  ValueId p = Op("pad", {x}, {{"low", Dims({1, 0, 2})}, {"high", Dims({0, 1, 1})}});
+  ValueId r =
+      Op("pad", {x},
+         {{"low", Dims({1, 2, 2})}, {"high", Dims({2, 1, 3})}, {"mode", std::string("reflect")}});
+  ValueId e =
+      Op("pad", {x},
+         {{"low", Dims({1, 0, 2})}, {"high", Dims({0, 1, 1})}, {"mode", std::string("edge")}});
+  ValueId c = Op("concat", {Op("exp", {x}), Input("y", {3, 2, 5}), x}, {{"axis", int64_t{1}}});
+  ValueId g = Op("gather", {x, ids}, {{"axis", int64_t{1}}});
+  ValueId t = Reshape(Transpose(x, {2, 0, 1}), {6, 10});
+  Check({Op("neg", {s}), Reduce("reduce_sum", c, {1}), Op("neg", {c}), p, r, e, g, Op("exp", {t})});
+}
+
+TEST_F(LoweringTest, ReductionsAndPools) {
+  ValueId x = Input("x", {2, 3, 6, 5});
+  auto attributes = [](bool average) {
+    Attributes a{{"window", std::vector<int64_t>{3, 2}},
+                 {"strides", std::vector<int64_t>{2, 1}},
+                 {"pads_low", std::vector<int64_t>{1, 0}},
+                 {"pads_high", std::vector<int64_t>{1, 1}},
+                 {"dilations", std::vector<int64_t>{1, 1}}};
+    if (average) a["count_include_pad"] = int64_t{0};
+    return a;
+  };
+  Check({Op("max_pool", {x}, attributes(false)), Op("avg_pool", {x}, attributes(true)),
+         Reduce("reduce_sum", x, {1, 3}, false), Reduce("reduce_max", x, {0}),
+         Reduce("reduce_min", x, {0, 1, 2, 3}), Op("argmax", {x}, {{"axis", int64_t{2}}}),
+         Op("argmin", {x}, {{"axis", int64_t{3}}, {"keep_dims", int64_t{1}}})});
+}
+
+TEST_F(LoweringTest, EmptyAndSingleShapes) {
+  ValueId x = Input("x", {0, 3}), y = Input("y", {1, 1});
+  Check({Op("exp", {x}), Reduce("reduce_sum", x, {0}), Reduce("reduce_max", x, {0}),
+         Reduce("reduce_sum", y, {0, 1}), Op("matmul", {y, y})});
+}
+
+TEST_F(LoweringTest, ParametersAndRepeatedResultsAreCopied) {
+  ValueId x = Input("x", {2, 3});
+  ValueId y = Op("neg", {x});
+  Function f = Check({x, y, y});
+  // The copy of y joins the kernel of y.
+  EXPECT_EQ(f.kernels.size(), 2u);
+}
+
+TEST_F(LoweringTest, HalfPrecisionComputesInFloat) {
+  ValueId x = Input("x", {4, 6}, DType::kBF16);
+  // One rounding at the end instead of one per op: two units in the last place of bf16.
+  Check({Op("exp", {Binary("mul", x, x)}), Reduce("reduce_sum", x, {1})}, 0.02);
+}
+
+TEST_F(LoweringTest, UnknownOpsAreRefusedByName) {
+  ValueId x = Input("x", {4});
+  auto v = b().Add("sort", {x}, {{"axis", int64_t{0}}});
+  ASSERT_TRUE(v.ok());
+  ASSERT_TRUE(b().SetResults({(*v)[0]}).ok());
+  auto lowered = LowerGraph(module_, 0, {});
+  ASSERT_FALSE(lowered.ok());
+  EXPECT_EQ(lowered.status().code(), StatusCode::kUnimplemented);
+  EXPECT_EQ(lowered.status().message(), "The op 'sort' has no lowering (node '').");
+}
+
+}  // namespace
+}  // namespace halyard::loop
