@@ -6,11 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <random>
-#include <regex>
 #include <sstream>
 #include <thread>
 
-#include "compiler/codegen/cpu/link.h"
 #include "compiler/kernel/builder.h"
 #include "compiler/kernel/interpreter.h"
 #include "compiler/kernel/text.h"
@@ -211,10 +209,50 @@ TEST(Emit, RefusesWhatItDoesNotHave) {
             StatusCode::kInvalidArgument);
 }
 
-TEST(Link, RefusesBrokenObjects) {
-  EXPECT_FALSE(cpu::LinkFlatImage({}, {}, 0).ok());
-  std::vector<uint8_t> junk(4096, 0x7f);
-  EXPECT_FALSE(cpu::LinkFlatImage(junk, {}, 0).ok());
+// Reverses blocks of 64 through private memory and adds what a workgroup allocation and an aliasing
+// buffer hold.
+TEST(Emit, PrivateAndWorkgroupMemory) {
+  Builder b("spaces");
+  const BufferId x = b.Parameter("x", DType::kF32, Access::kReadWrite, false);
+  const BufferId same = b.Parameter("same", DType::kF32, Access::kReadWrite, false);
+  const BufferId slots = b.Allocate("slots", DType::kF32, 64);
+  const BufferId flags = b.Allocate("flags", DType::kBool, 3, kernel::MemorySpace::kWorkgroup);
+  const BufferId shared = b.Allocate("shared", DType::kF32, 64, kernel::MemorySpace::kWorkgroup);
+  const ValueId zero = b.Index(0);
+  const ValueId one = b.Index(1);
+  const ValueId base = b.Mul(b.WorkgroupId(0), b.Index(64));
+  b.Store(flags, one, b.ConstInt(DType::kBool, 1));
+  b.For(zero, b.Index(64), b.Index(8), [&](ValueId i) {
+    const ValueId v = b.Load(x, b.Add(base, i), 8);
+    b.Store(slots, i, v);
+    b.Store(shared, i, b.Mul(v, b.F32(3)));
+  });
+  b.For(zero, b.Index(64), one, [&](ValueId i) {
+    const ValueId back = b.Load(slots, b.Sub(b.Index(63), i));
+    const ValueId sum = b.Add(back, b.Load(shared, i));
+    const ValueId at = b.Add(base, i);
+    b.Store(x, at, b.Select(b.Load(flags, one), sum, back));
+    b.Store(same, at, b.Add(b.Load(same, at), b.F32(1)));  // sees the store above
+  });
+  const kernel::Module module = ModuleOf(std::move(b).Finish());
+  ASSERT_TRUE(kernel::VerifyModule(module).ok()) << kernel::VerifyModule(module).ToString();
+  EXPECT_EQ(cpu::WorkgroupMemoryBytes(module.kernels[0]), 64 + 256);
+  for (const std::string& name : RunnableTargets()) {
+    Result<cpu::CpuImage> image = cpu::EmitCpuImage(module, MakeTarget(name.c_str()));
+    ASSERT_TRUE(image.ok()) << image.status().ToString();
+    AlignedBytes got(128 * 4);
+    for (int i = 0; i < 128; ++i) reinterpret_cast<float*>(got.data())[i] = static_cast<float>(i);
+    AlignedBytes want(got);
+    void* const pointers[] = {got.data(), got.data()};
+    const kernel::BufferArgument arguments[] = {{want.data(), 128}, {want.data(), 128}};
+    const int64_t grid[3] = {2, 1, 1};
+    ErrorRecord error{};
+    ImageRunner(*image).Run("spaces", pointers, {}, grid, &error);
+    const Status status = kernel::Interpret(module.kernels[0], arguments, {}, grid, &error);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    EXPECT_EQ(reinterpret_cast<float*>(want.data())[0], 64);  // 63 + 3 * 0 + 1
+    EXPECT_EQ(std::memcmp(want.data(), got.data(), got.size()), 0) << name;
+  }
 }
 
 // C[mr x nr] += A[mr x K] * B[K x nr], B packed; the accumulators live in registers.
