@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/graph/printer.h"
 
+#include <unordered_set>
+
 #include "compiler/graph/builder.h"
 #include "compiler/graph/tensor.h"
 #include "compiler/graph/text_scanner.h"
@@ -92,6 +94,41 @@ void PrintGraph(const Module& module, const Graph& graph, std::string& out) {
   out += "}\n";
 }
 
+// The node with names for its operands and results.
+std::string PrintNamed(const Module& module, const Node& node,
+                       const std::vector<std::string>& operands,
+                       const std::vector<std::string>& results) {
+  std::string out;
+  for (size_t i = 0; i < node.results.size(); ++i) {
+    out += (i > 0 ? ", " : "") + results[i];
+  }
+  out += " = ";
+  if (node.constant != kNone && node.constant < module.constants.size()) {
+    out += FormatConstant(module.constants[node.constant]);
+  } else {
+    out += node.op == nullptr ? "<no op>" : std::string(node.op->name);
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      out += (i > 0 ? ", " : " ") + operands[i];
+    }
+    bool is_first = true;
+    for (const auto& [name, attribute] : node.attributes) {
+      out += fmt::format("{}{} = {}", is_first ? " {" : ", ", name,
+                         FormatAttribute(module.exprs, attribute));
+      is_first = false;
+    }
+    if (!is_first) out += "}";
+    for (size_t i = 0; i < node.regions.size(); ++i) {
+      out += (i > 0 ? ", " : " [") + FormatName(module.graphs[node.regions[i]].name);
+    }
+    if (!node.regions.empty()) out += "]";
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      out += (i > 0 ? ", " : " : ") + FormatType(module.exprs, module.values[node.results[i]].type);
+    }
+  }
+  if (!node.name.empty()) out += " " + Quote(node.name);
+  return out;
+}
+
 }  // namespace
 
 bool IsPrintedInline(const Constant& constant) {
@@ -124,34 +161,55 @@ std::string FormatAttribute(const ExprArena& exprs, const Attribute& attribute) 
 }
 
 std::string PrintNode(const Module& module, const Node& node) {
-  std::string out;
-  for (size_t i = 0; i < node.results.size(); ++i) {
-    out += (i > 0 ? ", " : "") + ValueName(module, node.results[i]);
+  std::vector<std::string> operands, results;
+  for (const ValueId value : node.operands) operands.push_back(ValueName(module, value));
+  for (const ValueId value : node.results) results.push_back(ValueName(module, value));
+  return PrintNamed(module, node, operands, results);
+}
+
+Result<std::string> PrintNodeModule(const Module& module, NodeId id) {
+  const Node& node = module.nodes[id];
+  if (node.constant != kNone) {
+    return FailedPrecondition("Node '{}' is a constant and stands in no module of its own.",
+                              node.name);
   }
-  out += " = ";
-  if (node.constant != kNone && node.constant < module.constants.size()) {
-    out += FormatConstant(module.constants[node.constant]);
-  } else {
-    out += node.op == nullptr ? "<no op>" : std::string(node.op->name);
-    for (size_t i = 0; i < node.operands.size(); ++i) {
-      out += (i > 0 ? ", " : " ") + ValueName(module, node.operands[i]);
-    }
-    bool is_first = true;
-    for (const auto& [name, attribute] : node.attributes) {
-      out += fmt::format("{}{} = {}", is_first ? " {" : ", ", name,
-                         FormatAttribute(module.exprs, attribute));
-      is_first = false;
-    }
-    if (!is_first) out += "}";
-    for (size_t i = 0; i < node.regions.size(); ++i) {
-      out += (i > 0 ? ", " : " [") + FormatName(module.graphs[node.regions[i]].name);
-    }
-    if (!node.regions.empty()) out += "]";
-    for (size_t i = 0; i < node.results.size(); ++i) {
-      out += (i > 0 ? ", " : " : ") + FormatType(module.exprs, module.values[node.results[i]].type);
+  // Regions keep the names of their values; those of the node must not meet them.
+  std::vector<uint32_t> regions = node.regions;
+  std::unordered_set<std::string> taken;
+  for (size_t i = 0; i < regions.size(); ++i) {
+    const Graph& graph = module.graphs[regions[i]];
+    for (const ValueId value : graph.parameters) taken.insert(module.values[value].name);
+    for (const NodeId inner : graph.nodes) {
+      if (module.nodes[inner].is_dead) continue;
+      for (const ValueId value : module.nodes[inner].results) {
+        taken.insert(module.values[value].name);
+      }
+      const std::vector<uint32_t>& more = module.nodes[inner].regions;
+      regions.insert(regions.end(), more.begin(), more.end());
     }
   }
-  if (!node.name.empty()) out += " " + Quote(node.name);
+  const auto name_of = [&](std::string_view kind, size_t i) {
+    std::string name = fmt::format("{}{}", kind, i);
+    while (!taken.insert(name).second) name += "_";
+    return "%" + name;
+  };
+  std::vector<std::string> operands, results;
+  std::string parameters;
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    operands.push_back(node.operands[i] == kNone ? "_" : name_of("operand", i));
+    if (node.operands[i] == kNone) continue;
+    parameters += (parameters.empty() ? "" : ", ") + operands.back() + ": " +
+                  FormatType(module.exprs, module.values[node.operands[i]].type);
+  }
+  for (size_t i = 0; i < node.results.size(); ++i) results.push_back(name_of("result", i));
+  std::string entry = "main";
+  for (const uint32_t region : regions) {
+    if (module.graphs[region].name == entry) entry += "_";
+  }
+  std::string out = SymbolSet(module).Declarations();
+  out += fmt::format("graph {}({}) -> ({}) {{\n  {}\n}}\n", entry, parameters,
+                     fmt::join(results, ", "), PrintNamed(module, node, operands, results));
+  for (const uint32_t region : regions) PrintGraph(module, module.graphs[region], out);
   return out;
 }
 

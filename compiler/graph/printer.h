@@ -25,6 +25,10 @@ namespace halyard::graph {
 std::string PrintModule(const Module& module);
 // One node as a line, without indentation; for messages and reports.
 std::string PrintNode(const Module& module, const Node& node);
+// A module whose entry holds this node alone: one parameter for each operand that is present, in
+// order (a value used twice is two parameters), the node's results, and the regions it names.
+// FAILED_PRECONDITION for a constant node, whose data the text may not hold.
+Result<std::string> PrintNodeModule(const Module& module, NodeId node);
 std::string FormatAttribute(const ExprArena& exprs, const Attribute& attribute);
 // Whether the printer writes the elements of a constant into the text.
 bool IsPrintedInline(const Constant& constant);

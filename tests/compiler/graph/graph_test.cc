@@ -73,6 +73,29 @@ TEST(TextTest, OddNamesAndLargeConstantsRoundTrip) {
   EXPECT_EQ(ReadConstant(resolved->constants[0])->bytes, ReadConstant(module.constants[0])->bytes);
 }
 
+// Each node in a module of its own computes what it computes in place.
+TEST(TextTest, ANodeStandsAlone) {
+  const Module module = Parse(R"(
+graph main_2(%operand0: f32[2], %c: bool[]) -> (%y, %z) {
+  %y = add %operand0, %operand0
+  %z = if %c, %y [main, other]
+}
+graph main(%result0: f32[2]) -> (%operand1) { %operand1 = neg %result0 }
+graph other(%b: f32[2]) -> (%b) {}
+)");
+  const Tensor x = TensorOfFloats(DType::kF32, {2}, std::vector<double>{1, 2});
+  const Tensor c = TensorOfInts(DType::kBool, {}, std::vector<int64_t>{1});
+  const Result<std::string> sum = PrintNodeModule(module, module.entry().nodes[0]);
+  const Result<std::string> branch = PrintNodeModule(module, module.entry().nodes[1]);
+  ASSERT_TRUE(sum.ok() && branch.ok());
+  const Result<std::vector<Tensor>> doubled = Interpret(Parse(*sum), std::vector<Tensor>{x, x});
+  ASSERT_TRUE(doubled.ok()) << doubled.status().ToString();
+  EXPECT_EQ(FormatTensor((*doubled)[0]), "f32[2]{2, 4}");
+  const Result<std::vector<Tensor>> chosen = Interpret(Parse(*branch), std::vector<Tensor>{c, x});
+  ASSERT_TRUE(chosen.ok()) << chosen.status().ToString();
+  EXPECT_EQ(FormatTensor((*chosen)[0]), "f32[2]{-1, -2}");
+}
+
 TEST(TextTest, RejectsIllFormedTextWithItsPlace) {
   struct Row {
     std::string_view text, message;
