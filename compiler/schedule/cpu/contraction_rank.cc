@@ -173,13 +173,25 @@ class Ranker {
       row_tasks = std::min((need + vec_tasks - 1) / vec_tasks, row_panels);
     }
     int64_t row_per_task = (row_panels + row_tasks - 1) / row_tasks;
+    int64_t vec_per_task = (vec_panels + vec_tasks - 1) / vec_tasks;
+    // Sizes that are not known yet: tasks just large enough, however many there will be.
+    if (workers > 1 && !exprs_.AsConst(rows.extent)) {
+      double task = tile * static_cast<double>(vec_per_task);
+      row_per_task =
+          std::clamp<int64_t>(static_cast<int64_t>(2 * kTaskCycles / task), 1, row_per_task);
+    }
+    if (workers > 1 && !exprs_.AsConst(vecs.extent)) {
+      double task = tile * static_cast<double>(row_per_task);
+      vec_per_task =
+          std::clamp<int64_t>(static_cast<int64_t>(2 * kTaskCycles / task), 1, vec_per_task);
+    }
     if (pack_a) {
       int64_t row_bytes = std::max<int64_t>(1, k * shape.mr * BitWidth(problem_.dtype) / 8);
       row_per_task = std::clamp<int64_t>(target_.l2_bytes / 2 / row_bytes, 1, row_per_task);
       row_tasks = (row_panels + row_per_task - 1) / row_per_task;
     }
     record.mc = row_per_task * shape.mr;
-    record.nc = (vec_panels + vec_tasks - 1) / vec_tasks * width;
+    record.nc = vec_per_task * width;
     record.grain = std::max<int64_t>(1, batches / std::max<int64_t>(1, tasks));
     if (need > 1) record.grain = 1;
     cycles +=

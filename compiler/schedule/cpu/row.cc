@@ -161,7 +161,9 @@ void ChooseTasks(const Nest& nest, const std::vector<Piece>& pieces, const std::
   int64_t workers = std::max(1, target.worker_count);
   double row_work = std::max(1.0, most / static_cast<double>(rows));
   int64_t grain = static_cast<int64_t>(std::ceil(kTaskWork / row_work));
-  grain = std::max(grain, (rows + workers * kTasksPerWorker - 1) / (workers * kTasksPerWorker));
+  // Sizes that are not known yet: tasks just large enough, however many there will be.
+  if (nest.exprs.AsConst(ProductOf(nest, roles.grid)))
+    grain = std::max(grain, (rows + workers * kTasksPerWorker - 1) / (workers * kTasksPerWorker));
   grain = std::clamp<int64_t>(grain, 1, rows);
   int64_t tasks = (rows + grain - 1) / grain;
   record->grain = (rows + tasks - 1) / tasks;
@@ -171,7 +173,8 @@ void ChooseTasks(const Nest& nest, const std::vector<Piece>& pieces, const std::
     int64_t extent = std::max<int64_t>(1, nest.ExtentHint(roles.vector));
     double task_work = row_work * static_cast<double>(record->grain);
     int64_t parts = static_cast<int64_t>(task_work / kTaskWork);
-    parts = std::min(parts, (workers * kTasksPerWorker + tasks - 1) / tasks);
+    if (nest.exprs.AsConst(nest.OpOf(roles.vector).extent))
+      parts = std::min(parts, (workers * kTasksPerWorker + tasks - 1) / tasks);
     if (parts > 1) {
       int64_t unit = int64_t{record->lanes} * 4;
       record->chunk = ((extent + parts - 1) / parts + unit - 1) / unit * unit;

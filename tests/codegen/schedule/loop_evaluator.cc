@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See loop_evaluator.h.
-#include "tests/compiler/schedule/loop_evaluator.h"
+#include "tests/codegen/schedule/loop_evaluator.h"
 
 #include <bit>
 #include <cmath>
