@@ -206,12 +206,11 @@ std::optional<PanelPacking> PackingOf(const loop::Function& function, const loop
   auto take = [&](const Side& from, Digits* digits, bool only_used) {
     for (auto [symbol, extent] : from.digits) {
       std::optional<Expr> stride = exprs.StrideOf(rest, symbol);
-      std::optional<int64_t> step = stride ? exprs.AsConst(*stride) : std::nullopt;
-      std::optional<int64_t> count = exprs.AsConst(extent);
-      if (!step) return false;
-      if (only_used && *step == 0) continue;  // broadcast over the batch: one copy
-      if (!count) return false;
-      digits->emplace_back(*count, *step);
+      if (!stride || !exprs.AsConst(*stride)) return false;
+      int64_t step = exprs.AsConst(*stride).value_or(0);
+      if (only_used && step == 0) continue;  // broadcast over the batch: one copy
+      if (!exprs.AsConst(extent)) return false;
+      digits->emplace_back(exprs.AsConst(extent).value_or(0), step);
       std::pair<Expr, Expr> zero(symbol, exprs.Const(0));
       rest = exprs.Substitute(rest, {&zero, 1});
     }
