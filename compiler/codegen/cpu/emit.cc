@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drives LLVM: one context, module and target machine per call, so calls on several threads share
-// nothing. LLVM's fatal errors leave by an exception that ends here; what LLVM held then is leaked
-// on purpose, because its destructors assume that no pass was abandoned.
+// nothing. LLVM's fatal errors leave by an exception that ends here; what LLVM held then is kept
+// for good, because its destructors assume that no pass was abandoned.
 #include "compiler/codegen/cpu/emit.h"
 
 #include <llvm/Analysis/TargetLibraryInfo.h>
@@ -170,6 +170,14 @@ Status Emission::Run(const kernel::Module& kernels, const Target& target, const 
   return OkStatus();
 }
 
+// Keeps what LLVM held alive for good, see the head of this file.
+void Abandon(std::unique_ptr<Emission> emission) {
+  static std::mutex mutex;
+  static auto* abandoned = new std::vector<std::unique_ptr<Emission>>();
+  const std::lock_guard<std::mutex> lock(mutex);
+  abandoned->push_back(std::move(emission));
+}
+
 Result<std::unique_ptr<Emission>> Emit(const kernel::Module& kernels, const Target& target,
                                        const char* llvm_cpu, Stage stage) {
   if (target.kind != TargetKind::kCpu) {
@@ -184,7 +192,7 @@ Result<std::unique_ptr<Emission>> Emit(const kernel::Module& kernels, const Targ
   try {
     HY_TRY(emission->Run(kernels, target, llvm_cpu, stage));
   } catch (const LlvmFatalError& error) {
-    emission.release();  // leaked, see the head of this file
+    Abandon(std::move(emission));
     return Internal("LLVM gave up: {}.", error.reason);
   }
   return emission;
