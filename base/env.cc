@@ -75,6 +75,13 @@ int64_t EnvInt(EnvVar variable, int64_t fallback, int64_t min, int64_t max) {
   return value < min || value > max ? fallback : value;
 }
 
+std::string EnvDefaultCacheFolder() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache && *cache == '/') return std::string(cache) + "/halyard";
+  const char* home = std::getenv("HOME");
+  return home && *home == '/' ? std::string(home) + "/.cache/halyard" : std::string();
+}
+
 std::string FormatEnvTable() {
   std::string text =
       "# Environment variables\n\n"

@@ -42,6 +42,10 @@ bool EnvFlag(EnvVar variable);
 // The number, or `fallback` when the variable is unset or not a whole number in [min, max].
 int64_t EnvInt(EnvVar variable, int64_t fallback, int64_t min, int64_t max);
 
+// The user's cache folder for Halyard: `$XDG_CACHE_HOME/halyard`, else `$HOME/.cache/halyard`. Empty when
+// neither variable is an absolute path.
+std::string EnvDefaultCacheFolder();
+
 // The text of docs/environment.md.
 std::string FormatEnvTable();
 

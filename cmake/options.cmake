@@ -25,6 +25,7 @@ if(HALYARD_SANITIZE)
   add_link_options(-fsanitize=${HALYARD_SANITIZE})
 endif()
 
+include(GNUInstallDirs)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 

@@ -96,6 +96,8 @@ struct InterpretRequest {
 struct CompilerTable {
   Result<CompileResult> (*compile)(const CompileRequest& request);
   Status (*interpret)(const InterpretRequest& request);
+  // Imports (or parses) and checks types and shapes; makes nothing. Devices and options are not read.
+  Status (*verify)(const CompileRequest& request);
 };
 
 inline constexpr uint32_t kCompilerAbiVersion = 1;

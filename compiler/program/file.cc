@@ -44,16 +44,6 @@ std::span<const uint8_t> BytesOf(const T* items, size_t count) {
 
 uint64_t AlignUp(uint64_t value) { return (value + kDataAlignment - 1) & ~(kDataAlignment - 1); }
 
-// The features that a CPU image itself asks for; they may be fewer than its target has.
-uint64_t NeededFeatures(const Executable& executable, const Target& target) {
-  if (executable.format == "cpu-image" && executable.code.size() >= sizeof(CpuImageHeader)) {
-    CpuImageHeader header;
-    std::memcpy(&header, executable.code.data(), sizeof(header));
-    if (header.magic == kCpuImageMagic) return header.features;
-  }
-  return target.cpu_features;
-}
-
 struct ParsedFile {
   FileHeader header;
   std::vector<Section> sections;
@@ -211,6 +201,15 @@ class TemporaryFile {
 };
 
 }  // namespace
+
+uint64_t NeededFeatures(const Executable& executable, const Target& target) {
+  if (executable.format == "cpu-image" && executable.code.size() >= sizeof(CpuImageHeader)) {
+    CpuImageHeader header;
+    std::memcpy(&header, executable.code.data(), sizeof(header));
+    if (header.magic == kCpuImageMagic) return header.features;
+  }
+  return target.cpu_features;
+}
 
 Status Write(const Program& program, const Sink& sink) {
   HY_TRY(Verify(program));

@@ -53,6 +53,9 @@ Result<Program> LoadFromMemory(std::span<const uint8_t> bytes,
 // What the code needs, of a file's head in memory; reads no code and no tables.
 Result<std::vector<Requirement>> ReadRequirements(std::span<const uint8_t> bytes);
 
+// The features that the executable's own code needs: what a CPU image says of itself, else its target's.
+uint64_t NeededFeatures(const Executable& executable, const Target& target);
+
 // OK when `available` can run code made for `needed`; INCOMPATIBLE naming what is missing.
 Status CheckTarget(const Target& needed, const Target& available);
 

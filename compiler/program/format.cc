@@ -29,6 +29,8 @@ class Formatter {
  public:
   explicit Formatter(const Program& program) : program_(program) {}
 
+  std::string RunExpr(const SizeExpr& expr) { return Expr(expr); }
+
   std::string Run() {
     Line(0, "program {} hash {:#x}", Quote(program_.model_name), program_.content_hash);
     for (const Symbol& s : program_.symbols) {
@@ -204,5 +206,9 @@ class Formatter {
 }  // namespace
 
 std::string Format(const Program& program) { return Formatter(program).Run(); }
+
+std::string FormatExpr(const Program& program, const SizeExpr& expr) {
+  return Formatter(program).RunExpr(expr);
+}
 
 }  // namespace halyard::program

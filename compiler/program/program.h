@@ -183,6 +183,8 @@ Status VerifyTables(const Program& program);
 // Text form of everything but code and data; Parse reads what Format writes (code and data empty)
 // and fails with INVALID_ARGUMENT naming line and column.
 std::string Format(const Program& program);
+// One expression as Format prints it.
+std::string FormatExpr(const Program& program, const SizeExpr& expr);
 Result<Program> Parse(std::string_view text);
 
 }  // namespace halyard::program

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The hash of compile options. It stands with the program format because both libraries need it.
+#include "base/hash.h"
+#include "compiler/abi.h"
+
+namespace halyard {
+
+uint64_t CompileOptions::Hash() const {
+  std::string text = fmt::format("{}|{}|{}", tune, fast_reductions, allow_fallback);
+  for (const auto& [name, value] : symbol_values) {
+    text += fmt::format("|{}:{}={}", name.size(), name, value);
+  }
+  return HashString(text);
+}
+
+}  // namespace halyard
