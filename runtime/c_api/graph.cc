@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// C functions of graphs.
+#include "runtime/c_api/handles.h"
+#include "runtime/compile.h"
+#include "runtime/compiler_library.h"
+
+using namespace halyard;           // NOLINT: the C functions are the outermost layer
+using namespace halyard::runtime;  // NOLINT
+
+namespace {
+
+constexpr size_t kAttributeSize = 96;
+static_assert(sizeof(hy_graph_attribute) >= kAttributeSize);
+
+Result<DType> ReadDType(int64_t dtype) {
+  if (dtype <= 0 || dtype >= kDTypeCount) return InvalidArgument("There is no dtype {}.", dtype);
+  return static_cast<DType>(dtype);
+}
+
+Result<std::pair<std::string, GraphRecord::Attribute>> ReadAttribute(
+    const hy_graph_attribute* from) {
+  hy_graph_attribute a = HY_GRAPH_ATTRIBUTE_INIT;
+  HY_TRY(ReadStruct(from, HY_STRUCT_GRAPH_ATTRIBUTE, kAttributeSize, "hy_graph_attribute", a));
+  std::pair<std::string, GraphRecord::Attribute> out;
+  HY_ASSIGN(out.first, ToString(a.name, "attribute name"));
+  HY_ASSIGN(std::string text, ToString(a.string_value, "string_value"));
+  switch (a.kind) {
+    case HY_ATTRIBUTE_INT:
+      out.second = a.int_value;
+      return out;
+    case HY_ATTRIBUTE_FLOAT:
+      out.second = a.float_value;
+      return out;
+    case HY_ATTRIBUTE_STRING:
+      out.second = std::move(text);
+      return out;
+    case HY_ATTRIBUTE_DTYPE: {
+      HY_ASSIGN(out.second, ReadDType(a.int_value));
+      return out;
+    }
+    case HY_ATTRIBUTE_INTS:
+      if (a.count > 0) HY_REQUIRE(a.ints);
+      out.second = std::vector<int64_t>(a.ints, a.ints + a.count);
+      return out;
+    case HY_ATTRIBUTE_FLOATS:
+      if (a.count > 0) HY_REQUIRE(a.floats);
+      out.second = std::vector<double>(a.floats, a.floats + a.count);
+      return out;
+    case HY_ATTRIBUTE_EXPRS:
+      out.second = GraphRecord::Expressions{std::move(text)};
+      return out;
+    default:
+      return InvalidArgument("Attribute '{}' has the unknown kind {}.", out.first, a.kind);
+  }
+}
+
+// The body of a function on one graph.
+template <typename Body>
+hy_result WithGraph(hy_graph_t* graph, Body&& body) {
+  return Guarded([&]() -> Status {
+    HY_REQUIRE(graph);
+    const ExclusiveUse use(graph->is_busy);
+    HY_TRY(use.status());
+    return body(graph->record);
+  });
+}
+
+}  // namespace
+
+hy_result hy_graph_create(hy_instance_t* instance, hy_graph_t** out_graph) {
+  return Guarded([&]() -> Status {
+    HY_REQUIRE(instance);
+    HY_REQUIRE(out_graph);
+    auto handle = std::make_unique<hy_graph>();
+    handle->instance = instance->instance;
+    *out_graph = handle.release();
+    return OkStatus();
+  });
+}
+
+void hy_graph_release(hy_graph_t* graph) { ReleaseHandle(graph); }
+
+hy_result hy_graph_symbol(hy_graph_t* graph, hy_string name, int64_t min, int64_t max,
+                          int64_t multiple_of) {
+  return WithGraph(graph, [&](GraphRecord& record) -> Status {
+    HY_ASSIGN(const std::string text, ToString(name, "name"));
+    return record.AddSymbol(text, min, max, multiple_of);
+  });
+}
+
+hy_result hy_graph_input(hy_graph_t* graph, hy_string name, hy_dtype dtype, hy_string dims,
+                         hy_value* out_value) {
+  return WithGraph(graph, [&](GraphRecord& record) -> Status {
+    HY_REQUIRE(out_value);
+    HY_ASSIGN(const std::string text, ToString(name, "name"));
+    HY_ASSIGN(const std::string dims_text, ToString(dims, "dims"));
+    HY_ASSIGN(const DType type, ReadDType(dtype));
+    HY_ASSIGN(*out_value, record.AddInput(text, type, dims_text));
+    return OkStatus();
+  });
+}
+
+hy_result hy_graph_constant(hy_graph_t* graph, hy_string name, hy_dtype dtype, const int64_t* dims,
+                            size_t rank, const void* data, size_t size_bytes,
+                            void (*release)(void*), void* release_context, hy_value* out_value) {
+  return Guarded([&]() -> Status {
+    // First of all, so that the bytes are released however this call ends.
+    const auto bytes = MakeByteSource(data, size_bytes, release, release_context);
+    HY_REQUIRE(graph);
+    HY_REQUIRE(out_value);
+    const ExclusiveUse use(graph->is_busy);
+    HY_TRY(use.status());
+    if (rank > 0) HY_REQUIRE(dims);
+    if (size_bytes > 0) HY_REQUIRE(data);
+    if (rank > HY_MAX_RANK) {
+      return InvalidArgument("A constant has rank {}; at most {} is possible.", rank, HY_MAX_RANK);
+    }
+    HY_ASSIGN(const std::string text, ToString(name, "name"));
+    HY_ASSIGN(const DType type, ReadDType(dtype));
+    HY_ASSIGN(*out_value, graph->record.AddConstant(text, type, {dims, dims + rank}, bytes));
+    return OkStatus();
+  });
+}
+
+hy_result hy_graph_op(hy_graph_t* graph, hy_string op, hy_string name, const hy_value* operands,
+                      size_t operand_count, const hy_graph_attribute* attributes,
+                      size_t attribute_count, hy_value* results, size_t result_count) {
+  return WithGraph(graph, [&](GraphRecord& record) -> Status {
+    if (operand_count > 0) HY_REQUIRE(operands);
+    if (attribute_count > 0) HY_REQUIRE(attributes);
+    if (result_count > 0) HY_REQUIRE(results);
+    HY_ASSIGN(const std::string op_name, ToString(op, "op"));
+    HY_ASSIGN(const std::string node_name, ToString(name, "name"));
+    std::vector<std::pair<std::string, GraphRecord::Attribute>> list;
+    for (size_t i = 0; i < attribute_count; ++i) {
+      HY_ASSIGN(auto attribute, ReadAttribute(ElementOf(attributes, i)));
+      list.push_back(std::move(attribute));
+    }
+    HY_ASSIGN(const auto values,
+              record.AddOp(op_name, node_name, {operands, operands + operand_count},
+                           std::move(list), result_count));
+    std::copy(values.begin(), values.end(), results);
+    return OkStatus();
+  });
+}
+
+hy_result hy_graph_output(hy_graph_t* graph, hy_string name, hy_value value) {
+  return WithGraph(graph, [&](GraphRecord& record) -> Status {
+    HY_ASSIGN(const std::string text, ToString(name, "name"));
+    return record.AddOutput(text, value);
+  });
+}
+
+hy_result hy_graph_verify(hy_graph_t* graph) {
+  return WithGraph(graph, [&](GraphRecord& record) -> Status {
+    CompileSource source;
+    HY_ASSIGN(source.graph_text, record.ToText());
+    source.graph_constants = record.constants();
+    HY_ASSIGN(const CompilerTable* compiler, OpenCompilerLibrary());
+    return compiler->verify(MakeRequest(source));
+  });
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// C functions of buffers, sessions and events.
+#include <algorithm>
+
+#include "runtime/c_api/handles.h"
+#include "runtime/compile.h"
+
+using namespace halyard;           // NOLINT: the C functions are the outermost layer
+using namespace halyard::runtime;  // NOLINT
+
+namespace {
+
+constexpr size_t kSessionDescSize = 32;
+constexpr size_t kTensorSize = 184;
+static_assert(sizeof(hy_session_desc) >= kSessionDescSize && sizeof(hy_tensor) >= kTensorSize);
+
+Result<CallTensor> ReadTensor(const hy_tensor* from, std::string_view what, size_t index,
+                              bool is_input) {
+  if (from->struct_size == sizeof(hy_tensor) && from->type == HY_STRUCT_TENSOR &&
+      from->next == nullptr) {
+    // The usual case, without a copy of the struct.
+  } else {
+    HY_TRY_CONTEXT(
+        CheckStruct(from, HY_STRUCT_TENSOR, kTensorSize, sizeof(hy_tensor), true, "hy_tensor"),
+        "reading {} {}", what, index);
+  }
+  CallTensor tensor;
+  if (is_input) {
+    if (from->rank > HY_MAX_RANK) {
+      return InvalidArgument("{} {} has rank {}; at most {} is possible.", what, index, from->rank,
+                             HY_MAX_RANK);
+    }
+    if (from->dtype < 0 || from->dtype >= kDTypeCount) {
+      return InvalidArgument("{} {} has the unknown dtype {}.", what, index, from->dtype);
+    }
+    tensor.dtype = static_cast<DType>(from->dtype);
+    tensor.dims = {from->dims, from->rank};
+  }
+  if (from->data != nullptr && from->buffer != nullptr) {
+    return InvalidArgument("{} {} has both data and a buffer.", what, index);
+  }
+  tensor.data = from->data;
+  tensor.size_bytes = static_cast<int64_t>(std::min<uint64_t>(from->size_bytes, INT64_MAX));
+  if (from->buffer != nullptr) {
+    tensor.buffer = from->buffer->buffer.get();
+    tensor.buffer_offset = static_cast<int64_t>(std::min<uint64_t>(from->buffer_offset, INT64_MAX));
+  }
+  return tensor;
+}
+
+Status ReadCall(hy_session_t* session, const hy_tensor* inputs, size_t input_count,
+                hy_tensor* outputs, size_t output_count) {
+  if (input_count > 0) HY_REQUIRE(inputs);
+  if (output_count > 0) HY_REQUIRE(outputs);
+  session->inputs.clear();
+  session->outputs.clear();
+  for (size_t i = 0; i < input_count; ++i) {
+    HY_ASSIGN(const CallTensor tensor, ReadTensor(ElementOf(inputs, i), "input", i, true));
+    session->inputs.push_back(tensor);
+  }
+  for (size_t i = 0; i < output_count; ++i) {
+    HY_ASSIGN(const CallTensor tensor, ReadTensor(ElementOf(outputs, i), "output", i, false));
+    session->outputs.push_back(tensor);
+  }
+  session->results.resize(output_count);
+  return OkStatus();
+}
+
+void WriteResults(const hy_session_t* session, hy_tensor* outputs) {
+  for (size_t i = 0; i < session->results.size(); ++i) {
+    const CallResult& result = session->results[i];
+    hy_tensor* out = ElementOf(outputs, i);
+    out->dtype = static_cast<hy_dtype>(result.dtype);
+    out->rank = static_cast<uint32_t>(std::min<size_t>(result.dims.size(), HY_MAX_RANK));
+    std::copy_n(result.dims.begin(), out->rank, out->dims);
+    if (out->buffer == nullptr) out->data = result.data;
+    out->size_bytes = static_cast<size_t>(result.size_bytes);
+  }
+}
+
+}  // namespace
+
+hy_result hy_buffer_create(hy_device_t* device, size_t size_bytes, hy_buffer_t** out_buffer) {
+  return Guarded([&]() -> Status {
+    HY_REQUIRE(device);
+    HY_REQUIRE(out_buffer);
+    if (size_bytes > static_cast<size_t>(INT64_MAX)) {
+      return OutOfMemory("A buffer of {} bytes is impossible.", size_bytes);
+    }
+    auto handle = std::make_unique<hy_buffer>();
+    handle->device = device->device;
+    HY_ASSIGN(handle->buffer, device->device->AllocateBuffer(hal::MemoryKind::kHostVisible,
+                                                             static_cast<int64_t>(size_bytes)));
+    *out_buffer = handle.release();
+    return OkStatus();
+  });
+}
+
+hy_result hy_buffer_import(hy_device_t* device, void* data, size_t size_bytes,
+                           void (*release)(void*), void* release_context,
+                           hy_buffer_t** out_buffer) {
+  return Guarded([&]() -> Status {
+    HY_REQUIRE(device);
+    HY_REQUIRE(data);
+    HY_REQUIRE(out_buffer);
+    if (size_bytes > static_cast<size_t>(INT64_MAX)) {
+      return InvalidArgument("Host memory of {} bytes is impossible.", size_bytes);
+    }
+    auto handle = std::make_unique<hy_buffer>();
+    handle->device = device->device;
+    hal::HostMemory memory;
+    memory.address = data;
+    memory.size_bytes = static_cast<int64_t>(size_bytes);
+    if (release != nullptr)
+      memory.release = [release, release_context] { release(release_context); };
+    HY_ASSIGN(handle->buffer, device->device->ImportHostMemory(std::move(memory)));
+    *out_buffer = handle.release();
+    return OkStatus();
+  });
+}
+
+hy_result hy_buffer_map(hy_buffer_t* buffer, void** out_data) {
+  return Guarded([&]() -> Status {
+    HY_REQUIRE(buffer);
+    HY_REQUIRE(out_data);
+    HY_ASSIGN(*out_data, buffer->buffer->Map(0, buffer->buffer->size_bytes()));
+    return OkStatus();
+  });
+}
+
+void hy_buffer_release(hy_buffer_t* buffer) { ReleaseHandle(buffer); }
+
+hy_result hy_session_create(hy_program_t* program, const hy_session_desc* desc,
+                            hy_session_t** out_session) {
+  return Guarded([&]() -> Status {
+    HY_REQUIRE(program);
+    HY_REQUIRE(out_session);
+    hy_session_desc d = HY_SESSION_DESC_INIT;
+    if (desc != nullptr) {
+      HY_TRY(ReadStruct(desc, HY_STRUCT_SESSION_DESC, kSessionDescSize, "hy_session_desc", d));
+    }
+    if (d.on_new_shapes < HY_NEW_SHAPES_GENERIC || d.on_new_shapes > HY_NEW_SHAPES_ERROR) {
+      return InvalidArgument("There is no policy {} for new shapes.", d.on_new_shapes);
+    }
+    if (d.memory_limit_bytes < 0) {
+      return InvalidArgument("The memory limit is {} bytes.", d.memory_limit_bytes);
+    }
+    SessionOptions options;
+    options.on_new_shapes = static_cast<NewShapes>(d.on_new_shapes);
+    if (d.memory_limit_bytes > 0) options.memory_limit_bytes = d.memory_limit_bytes;
+    options.interpreter = MakeInterpreter();
+    auto handle = std::make_unique<hy_session>();
+    handle->instance = program->instance;
+    handle->session = Session::Create(program->program, std::move(options));
+    *out_session = handle.release();
+    return OkStatus();
+  });
+}
+
+void hy_session_release(hy_session_t* session) {
+  if (session == nullptr || IsForkedChild()) return;
+  try {
+    session->session->WaitIdle();
+  } catch (...) {  // the run's outcome belongs to its event
+  }
+  ReleaseHandle(session);
+}
+
+hy_result hy_session_run(hy_session_t* session, const hy_tensor* inputs, size_t input_count,
+                         hy_tensor* outputs, size_t output_count) {
+  return Guarded([&]() -> Status {
+    HY_REQUIRE(session);
+    const ExclusiveUse use(session->is_busy);
+    HY_TRY(use.status());
+    HY_TRY(ReadCall(session, inputs, input_count, outputs, output_count));
+    HY_TRY(session->session->Run(session->inputs, session->outputs, session->results));
+    WriteResults(session, outputs);
+    return OkStatus();
+  });
+}
+
+hy_result hy_session_submit(hy_session_t* session, const hy_tensor* inputs, size_t input_count,
+                            hy_tensor* outputs, size_t output_count, hy_event_t** out_event) {
+  return Guarded([&]() -> Status {
+    HY_REQUIRE(session);
+    HY_REQUIRE(out_event);
+    const ExclusiveUse use(session->is_busy);
+    HY_TRY(use.status());
+    HY_TRY(ReadCall(session, inputs, input_count, outputs, output_count));
+    auto handle = std::make_unique<hy_event>();
+    HY_ASSIGN(handle->event,
+              session->session->Submit(session->inputs, session->outputs, session->results));
+    WriteResults(session, outputs);
+    *out_event = handle.release();
+    return OkStatus();
+  });
+}
+
+hy_result hy_event_wait(hy_event_t* event, int64_t timeout_ns) {
+  return Guarded([&]() -> Status {
+    HY_REQUIRE(event);
+    if (timeout_ns < 0) return InvalidArgument("The timeout is {} ns.", timeout_ns);
+    return event->event.Wait(timeout_ns);
+  });
+}
+
+hy_result hy_event_status(hy_event_t* event) {
+  return Guarded([&]() -> Status {
+    HY_REQUIRE(event);
+    return event->event.Wait(0);
+  });
+}
+
+void hy_event_release(hy_event_t* event) { ReleaseHandle(event); }

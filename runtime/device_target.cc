@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Translation of capabilities into a target.
+#include "runtime/device_target.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/cpu_kernel_abi.h"
+
+namespace halyard::runtime {
+namespace {
+
+// LLVM's name of the level that the features reach.
+std::string_view LevelName(uint64_t features) {
+  const auto has = [features](CpuFeature f) { return (features & static_cast<uint64_t>(f)) != 0; };
+  if (has(CpuFeature::kAvx512)) return "x86-64-v4";
+  if (has(CpuFeature::kAvx2)) return "x86-64-v3";
+  if (has(CpuFeature::kSse42)) return "x86-64-v2";
+  return "";
+}
+
+int32_t Narrow(int64_t value, int32_t lowest) {
+  return static_cast<int32_t>(
+      std::clamp<int64_t>(value, lowest, std::numeric_limits<int32_t>::max()));
+}
+
+}  // namespace
+
+Target TargetOf(const hal::Device& device) {
+  const hal::Capabilities& capabilities = device.capabilities();
+  Target target;
+  target.name = device.path();
+  const std::string type = std::string(device.path().substr(0, device.path().find(':')));
+  if (type == "cuda") target.kind = TargetKind::kCuda;
+  if (type == "vulkan") target.kind = TargetKind::kVulkan;
+#if defined(__aarch64__)
+  target.triple = "aarch64-unknown-linux-gnu";
+#endif
+  const hal::Compute& compute = capabilities.compute;
+  target.cpu_features = compute.cpu_features.ValueOr(target.cpu_features);
+  target.cpu_name = LevelName(target.cpu_features);
+  target.vector_bytes = Narrow(compute.vector_bytes.ValueOr(target.vector_bytes), 1);
+  target.vector_registers = Narrow(compute.vector_registers.ValueOr(target.vector_registers), 1);
+  target.worker_count = Narrow(compute.usable_worker_count.ValueOr(target.worker_count), 1);
+  for (const hal::Cache& cache : capabilities.caches) {
+    if (!cache.size_bytes.known()) continue;
+    if (cache.level == 1) target.l1_bytes = cache.size_bytes.value;
+    if (cache.level == 2) target.l2_bytes = cache.size_bytes.value;
+    if (cache.level == 3) target.l3_bytes = cache.size_bytes.value;
+  }
+  target.buffer_alignment = device.buffer_alignment();
+  target.max_buffer_bytes =
+      capabilities.memory.max_allocation_bytes.ValueOr(target.max_buffer_bytes);
+  return target;
+}
+
+std::string IdentityOf(const hal::Device& device) {
+  const hal::Identity& identity = device.capabilities().identity;
+  return fmt::format(
+      "{}; {}; driver {} {}; {} workers", identity.name.ValueOr("unknown"),
+      identity.uuid.known() ? identity.uuid.value : identity.model_id.ValueOr("unknown"),
+      identity.driver_name.ValueOr("unknown"), identity.driver_version.ValueOr("unknown"),
+      device.capabilities().compute.usable_worker_count.ValueOr(0));
+}
+
+}  // namespace halyard::runtime

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recording of graphs, and their text.
+#include "runtime/graph_record.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+
+#include "base/hash.h"
+
+namespace halyard::runtime {
+namespace {
+
+std::string Quote(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (c < 32 || c > 126) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::string FormatAttribute(const GraphRecord::Attribute& attribute) {
+  struct Visitor {
+    std::string operator()(int64_t value) const { return fmt::format("{}", value); }
+    std::string operator()(double value) const { return fmt::format("{}", value); }
+    std::string operator()(const std::string& value) const { return Quote(value); }
+    std::string operator()(DType value) const { return std::string(FormatDType(value)); }
+    std::string operator()(const std::vector<int64_t>& values) const {
+      return fmt::format("[{}]", fmt::join(values, ", "));
+    }
+    std::string operator()(const std::vector<double>& values) const {
+      return fmt::format("[{}]", fmt::join(values, ", "));
+    }
+    std::string operator()(const GraphRecord::Expressions& value) const {
+      return "[" + value.text + "]";
+    }
+  };
+  return std::visit(Visitor{}, attribute);
+}
+
+// Sizes are pasted into the text; what could end a list early is refused where it enters.
+Status CheckExpressions(std::string_view text) {
+  for (const char c : text) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || std::strchr("_.+-*(), ", c) != nullptr)
+      continue;
+    return InvalidArgument(
+        "The sizes '{}' hold the character '{}'; names, numbers, '+', '-', '*', '(', ')' "
+        "and ',' are allowed.",
+        text, c);
+  }
+  return OkStatus();
+}
+
+constexpr size_t kMaxNodes = size_t{1} << 22;
+
+// Borrowed memory with the host's release function, or a copy.
+class HostBytes : public graph::ByteSource {
+ public:
+  HostBytes(const void* data, size_t size, void (*release)(void*), void* context)
+      : release_(release), context_(context) {
+    const auto* bytes = static_cast<const uint8_t*>(data);
+    if (release == nullptr && data != nullptr) {
+      copy_.assign(bytes, bytes + size);
+      bytes_ = copy_;
+    } else {
+      bytes_ = {bytes, data == nullptr ? 0 : size};
+    }
+  }
+  ~HostBytes() override {
+    if (release_ != nullptr) release_(context_);
+  }
+  int64_t size_bytes() const override { return static_cast<int64_t>(bytes_.size()); }
+  Status Read(int64_t offset, std::span<uint8_t> out) const override {
+    if (offset < 0 || static_cast<uint64_t>(offset) > bytes_.size() ||
+        out.size() > bytes_.size() - static_cast<uint64_t>(offset)) {
+      return OutOfRange("Bytes {} to {} + {} of a constant of {} bytes are read.", offset, offset,
+                        out.size(), bytes_.size());
+    }
+    if (!out.empty()) std::memcpy(out.data(), bytes_.data() + offset, out.size());
+    return OkStatus();
+  }
+  std::span<const uint8_t> InMemory() const override { return bytes_; }
+
+ private:
+  std::vector<uint8_t> copy_;
+  std::span<const uint8_t> bytes_;
+  void (*release_)(void*);
+  void* context_;
+};
+
+}  // namespace
+
+std::shared_ptr<const graph::ByteSource> MakeByteSource(const void* data, size_t size_bytes,
+                                                        void (*release)(void*), void* context) {
+  return std::make_shared<HostBytes>(data, size_bytes, release, context);
+}
+
+Status GraphRecord::TakeName(std::string_view name) {
+  if (name.empty()) return InvalidArgument("A name is empty.");
+  if (!names_.emplace(name).second) return InvalidArgument("The name '{}' is taken.", name);
+  return OkStatus();
+}
+
+Result<GraphRecord::Value> GraphRecord::NewValue(std::string_view name) {
+  if (value_names_.size() >= kMaxNodes) {
+    return OutOfRange("The graph has {} values; no more are possible.", value_names_.size());
+  }
+  HY_TRY(TakeName(name));
+  value_names_.emplace_back(name);
+  return static_cast<Value>(value_names_.size() - 1);
+}
+
+Status GraphRecord::AddSymbol(std::string_view name, int64_t min, int64_t max,
+                              int64_t multiple_of) {
+  if (min < 0 || min > max) {
+    return InvalidArgument("Symbol '{}' has the range [{}, {}]; 0 <= min <= max is needed.", name,
+                           min, max);
+  }
+  if (multiple_of < 1) {
+    return InvalidArgument("Symbol '{}' is a multiple of {}; at least 1 is needed.", name,
+                           multiple_of);
+  }
+  if (name.empty()) return InvalidArgument("A symbol has no name.");
+  for (const Symbol& symbol : symbols_) {
+    if (symbol.name == name) return InvalidArgument("Symbol '{}' exists already.", name);
+  }
+  symbols_.push_back({std::string(name), min, max, multiple_of});
+  return OkStatus();
+}
+
+Result<GraphRecord::Value> GraphRecord::AddInput(std::string_view name, DType dtype,
+                                                 std::string_view dims) {
+  HY_TRY(CheckExpressions(dims));
+  HY_ASSIGN(const Value value, NewValue(name));
+  inputs_.push_back({std::string(name), dtype, std::string(dims), value});
+  return value;
+}
+
+Result<GraphRecord::Value> GraphRecord::AddConstant(
+    std::string_view name, DType dtype, std::vector<int64_t> dims,
+    std::shared_ptr<const graph::ByteSource> bytes) {
+  int64_t elements = 1;
+  for (const int64_t dim : dims) {
+    if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements)) {
+      return InvalidArgument("Constant '{}' has a dimension of {}.", name, dim);
+    }
+  }
+  HY_ASSIGN(const int64_t size, StorageBytes(dtype, elements));
+  if (size != bytes->size_bytes()) {
+    return InvalidArgument("Constant '{}' has {} bytes; its dtype and dims need {}.", name,
+                           bytes->size_bytes(), size);
+  }
+  HY_ASSIGN(const Value value, NewValue(name));
+  Node node;
+  node.op = "constant";
+  node.name = name;
+  node.results = {value};
+  // One hash per dtype, dims and content, as the graph stores equal constants once.
+  uint64_t hash = HashCombine(HashBytes(bytes->InMemory()), static_cast<uint64_t>(dtype));
+  for (const int64_t dim : dims) hash = HashCombine(hash, static_cast<uint64_t>(dim));
+  node.constant = fmt::format("{:016x}", hash);
+  node.dtype = dtype;
+  node.dims = std::move(dims);
+  constant_bytes_.emplace(node.constant, std::move(bytes));
+  nodes_.push_back(std::move(node));
+  return value;
+}
+
+Result<std::vector<GraphRecord::Value>> GraphRecord::AddOp(
+    std::string_view op, std::string_view name, std::vector<Value> operands,
+    std::vector<std::pair<std::string, Attribute>> attributes, size_t result_count) {
+  const auto is_op_char = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+  };
+  if (op.empty() || !std::all_of(op.begin(), op.end(), is_op_char)) {
+    return InvalidArgument("A node names the op '{}', which does not exist.", op);
+  }
+  if (result_count == 0 || result_count > 1024) {
+    return InvalidArgument("A node of op '{}' has {} results; 1 to 1024 are possible.", op,
+                           result_count);
+  }
+  for (const Value operand : operands) {
+    if (operand != graph::kNone && operand >= value_names_.size()) {
+      return InvalidArgument("A node of op '{}' takes value {}; the graph has {}.", op, operand,
+                             value_names_.size());
+    }
+  }
+  for (const auto& [key, attribute] : attributes) {
+    if (const auto* exprs = std::get_if<Expressions>(&attribute))
+      HY_TRY(CheckExpressions(exprs->text));
+    const auto is_word = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+    };
+    if (key.empty() || !std::all_of(key.begin(), key.end(), is_word)) {
+      return InvalidArgument("A node of op '{}' has an attribute named '{}'.", op, key);
+    }
+  }
+  std::string base(name.empty() ? op : name);
+  while (name.empty() && names_.count(base) != 0)
+    base = fmt::format("{}_{}", op, value_names_.size());
+  Node node;
+  node.op = op;
+  node.name = base;
+  node.operands = std::move(operands);
+  node.attributes = std::move(attributes);
+  for (size_t i = 0; i < result_count; ++i) {
+    HY_ASSIGN(const Value value, NewValue(i == 0 ? base : fmt::format("{}.{}", base, i)));
+    node.results.push_back(value);
+  }
+  nodes_.push_back(node);
+  return std::move(node.results);
+}
+
+Status GraphRecord::AddOutput(std::string_view name, Value value) {
+  if (value >= value_names_.size()) {
+    return InvalidArgument("Output '{}' is value {}; the graph has {}.", name, value,
+                           value_names_.size());
+  }
+  if (name.empty()) return InvalidArgument("An output has no name.");
+  for (const auto& [other, unused] : outputs_) {
+    if (other == name) return InvalidArgument("Output '{}' exists already.", name);
+  }
+  outputs_.emplace_back(name, value);
+  return OkStatus();
+}
+
+Result<std::string> GraphRecord::ToText() const {
+  if (outputs_.empty()) return InvalidArgument("The graph has no output.");
+  std::string out;
+  for (const Symbol& symbol : symbols_) {
+    out += fmt::format("symbol {} in [{}, {}] divisor {}\n", Quote(symbol.name), symbol.min,
+                       symbol.max, symbol.multiple_of);
+  }
+  const auto value_name = [&](Value value) {
+    return value == graph::kNone ? std::string("_") : "%" + Quote(value_names_[value]);
+  };
+  out += "graph main(";
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    out += fmt::format("{}{}: {}[{}]", i == 0 ? "" : ", ", value_name(inputs_[i].value),
+                       FormatDType(inputs_[i].dtype), inputs_[i].dims);
+  }
+  out += ") -> (";
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    out += fmt::format("{}{} = {}", i == 0 ? "" : ", ", Quote(outputs_[i].first),
+                       value_name(outputs_[i].second));
+  }
+  out += ") {\n";
+  for (const Node& node : nodes_) {
+    out += "  ";
+    for (size_t i = 0; i < node.results.size(); ++i)
+      out += (i == 0 ? "" : ", ") + value_name(node.results[i]);
+    out += " = " + node.op;
+    if (!node.constant.empty()) {
+      out += fmt::format(" @{} {}[{}]#{} {}\n", Quote(node.name), FormatDType(node.dtype),
+                         fmt::join(node.dims, ", "), node.constant, Quote(node.name));
+      continue;
+    }
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      out += (i == 0 ? " " : ", ") + value_name(node.operands[i]);
+    }
+    for (size_t i = 0; i < node.attributes.size(); ++i) {
+      out += fmt::format("{}{} = {}", i == 0 ? " {" : ", ", node.attributes[i].first,
+                         FormatAttribute(node.attributes[i].second));
+    }
+    if (!node.attributes.empty()) out += "}";
+    out += " " + Quote(node.name) + "\n";
+  }
+  return out + "}\n";
+}
+
+}  // namespace halyard::runtime

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instance: what one hy_instance owns: the drivers, the devices that were opened, the log sink,
+// policies and the place of the cache. Nothing here runs programs.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "hal/registry.h"
+
+namespace halyard::runtime {
+
+enum class LogLevel : int32_t { kError = 0, kWarning = 1, kInfo = 2, kDebug = 3 };
+
+struct InstanceOptions {
+  std::function<void(LogLevel, std::string_view)> log;  // thread-safe; may be empty
+  LogLevel log_level = LogLevel::kWarning;
+  bool fall_back_on_missing_device = true;
+  bool fall_back_on_unsupported_op = true;
+  std::vector<std::string> drivers;  // empty: all
+  std::string cache_folder;          // empty: the environment decides; "off": none
+};
+
+// One driver of this build: open, or the reason why not.
+struct DriverState {
+  std::string name;
+  Status status;
+  std::vector<hal::DeviceInfo> devices;
+};
+
+// Thread-safe.
+class Instance {
+ public:
+  // INVALID_ARGUMENT when the options name a driver that does not exist.
+  static Result<std::shared_ptr<Instance>> Create(InstanceOptions options);
+
+  const InstanceOptions& options() const { return options_; }
+  void Log(LogLevel level, std::string_view message) const;
+
+  // Opens every allowed driver, once; the order is that of drivers/init.cc.
+  const std::vector<DriverState>& Drivers();
+  // The device of that path; the same one for the same path. INVALID_ARGUMENT when its driver is
+  // not allowed; otherwise as DriverRegistry::OpenDevice.
+  Result<Ref<hal::Device>> OpenDevice(std::string_view path);
+  // The devices of a list such as "cpu:0,cuda", or all for "auto". A missing one is an error or a
+  // record in `fallbacks`, as the policy says; the CPU is what remains when all are missing.
+  Result<std::vector<Ref<hal::Device>>> OpenDevices(std::string_view list,
+                                                    std::vector<std::string>* fallbacks);
+
+  // Where compiled programs are kept; empty: nowhere.
+  std::string CacheFolder() const;
+
+ private:
+  explicit Instance(InstanceOptions options) : options_(std::move(options)) {}
+  bool IsAllowed(std::string_view driver) const;
+
+  InstanceOptions options_;
+  hal::DriverRegistry registry_;
+  std::once_flag drivers_once_;
+  std::vector<DriverState> drivers_;
+  std::mutex mutex_;
+  std::map<std::string, Ref<hal::Device>, std::less<>> devices_;
+};
+
+}  // namespace halyard::runtime

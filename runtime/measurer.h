@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// HalMeasurer: times candidate schedules on real devices, interleaved, for the compiler.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "compiler/abi.h"
+#include "hal/device.h"
+#include "runtime/cache.h"
+
+namespace halyard::runtime {
+
+// One thread at a time. Devices stand in the order of CompileRequest::devices.
+class HalMeasurer : public Measurer {
+ public:
+  // `cache` may be null: then winners are remembered for this object's life only.
+  HalMeasurer(std::vector<Ref<hal::Device>> devices, std::shared_ptr<Cache> cache);
+
+  Result<std::vector<double>> Measure(uint32_t device,
+                                      std::span<const Candidate> candidates) override;
+  std::optional<std::string> FindChoice(uint32_t device, uint64_t key) override;
+  void StoreChoice(uint32_t device, uint64_t key, std::string_view record, double seconds) override;
+
+  // Seconds spent in Measure so far, and candidates timed.
+  double seconds() const { return seconds_; }
+  size_t candidate_count() const { return candidate_count_; }
+
+ private:
+  std::vector<Ref<hal::Device>> devices_;
+  std::vector<uint64_t> identities_;
+  std::shared_ptr<Cache> cache_;
+  std::map<std::pair<uint64_t, uint64_t>, std::string> choices_;
+  double seconds_ = 0;
+  size_t candidate_count_ = 0;
+};
+
+}  // namespace halyard::runtime

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recording: one entry of a program under one set of symbol values: every size evaluated, every
+// command recorded, ready to be submitted any number of times with other buffers. Immutable; holds
+// no activations.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "hal/command_buffer.h"
+#include "runtime/loaded_program.h"
+
+namespace halyard::runtime {
+
+struct Recording {
+  // Binding slots of every step: inputs, then outputs, then arenas.
+  struct Storage {
+    uint32_t device = 0;  // index into the program's devices
+    int64_t size_bytes = 0;
+  };
+  // What is submitted as one piece: a command buffer, or one interpreted op as a host call.
+  struct Step {
+    uint32_t device = 0;
+    uint32_t queue = 0;
+    Ref<hal::CommandBuffer> commands;
+    const program::Command* interpret = nullptr;
+    std::vector<hal::CommandRange> interpret_ranges;  // slots or constants, per binding
+    std::vector<std::vector<int64_t>> interpret_dims;
+    std::vector<uint32_t> waits;  // steps that must be done first
+  };
+
+  std::shared_ptr<LoadedProgram> program;
+  const program::Entry* entry = nullptr;
+  std::vector<int64_t> symbols;
+  std::vector<Storage> inputs, outputs, arenas;
+  std::vector<std::vector<int64_t>> output_dims;
+  std::vector<Step> steps;           // in an order that respects the waits
+  std::vector<uint32_t> last_steps;  // no other step waits for them
+
+  uint32_t slot_count() const {
+    return static_cast<uint32_t>(inputs.size() + outputs.size() + arenas.size());
+  }
+};
+
+// The first entry whose guards hold. INVALID_ARGUMENT when none does, naming a guard.
+Result<const program::Entry*> SelectEntry(const program::Program& program,
+                                          std::span<const int64_t> symbols);
+
+// Evaluates and records. OUT_OF_RANGE when a size overflows or a range leaves its storage.
+Result<std::shared_ptr<const Recording>> Record(std::shared_ptr<LoadedProgram> program,
+                                                const program::Entry& entry,
+                                                std::span<const int64_t> symbols);
+
+}  // namespace halyard::runtime

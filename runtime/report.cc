@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+// Report writing.
+#include "runtime/report.h"
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "runtime/recording.h"
+#include "runtime/symbol_binding.h"
+
+namespace halyard::runtime {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Names come from model files and need not be UTF-8.
+std::string Dump(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string HumanBytes(int64_t bytes) {
+  if (bytes >= int64_t{10} << 20)
+    return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+  if (bytes >= int64_t{10} << 10)
+    return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / (1 << 10));
+  return fmt::format("{} bytes", bytes);
+}
+
+class Reporter {
+ public:
+  explicit Reporter(const LoadedProgram& loaded) : loaded_(loaded), program_(loaded.program()) {}
+
+  std::string Text(ReportKind kind) {
+    const bool all = kind == ReportKind::kAll;
+    if (all) {
+      Line("model {}", program_.model_name);
+      for (const program::Entry& entry : program_.entries) PrintSignature(entry);
+    }
+    if (all || kind == ReportKind::kPlacement) PrintPlacement();
+    if (all || kind == ReportKind::kFusion) PrintFusion();
+    if (all || kind == ReportKind::kSchedule) PrintRecords("schedule", "schedules");
+    if (all || kind == ReportKind::kMemory) PrintMemory();
+    if (all || kind == ReportKind::kPhases) PrintPhases();
+    return std::move(out_);
+  }
+
+  Json ToJson(ReportKind kind) {
+    const bool all = kind == ReportKind::kAll;
+    Json json;
+    json["model"] = program_.model_name;
+    if (all) json["entries"] = EntriesJson();
+    if (all || kind == ReportKind::kPlacement) {
+      json["devices"] = DevicesJson();
+      json["placement"] = RecordsJson("placement");
+      json["fallbacks"] = RecordsJson("fallback");
+    }
+    if (all || kind == ReportKind::kFusion) {
+      json["fusion"] = RecordsJson("fusion");
+      json["dispatches"] = DispatchesJson();
+    }
+    if (all || kind == ReportKind::kSchedule) json["schedules"] = RecordsJson("schedule");
+    if (all || kind == ReportKind::kMemory) json["memory"] = MemoryJson();
+    if (all || kind == ReportKind::kPhases) {
+      json["phases"] = Json::array();
+      for (const Phase& phase : loaded_.phases()) {
+        json["phases"].push_back({{"phase", phase.name}, {"seconds", phase.seconds}});
+      }
+    }
+    return json;
+  }
+
+  std::string Dot() {
+    out_ = "digraph program {\n  rankdir=TB;\n  node [shape=box, fontname=\"monospace\"];\n";
+    for (size_t e = 0; e < program_.entries.size(); ++e) {
+      const program::Entry& entry = program_.entries[e];
+      for (size_t b = 0; b < entry.blocks.size(); ++b) {
+        const program::Block& block = entry.blocks[b];
+        Line("  subgraph cluster_{}_{} {{", e, b);
+        Line("    label={};",
+             DotQuote(fmt::format("{}: {} queue {}", entry.name,
+                                  program_.devices[block.device].name, block.queue)));
+        for (size_t c = 0; c < block.commands.size(); ++c) {
+          Line("    n{}_{}_{} [label={}];", e, b, c, DotQuote(block.commands[c].label));
+        }
+        Line("  }}");
+      }
+      for (size_t b = 0; b < entry.blocks.size(); ++b) {
+        for (size_t c = 0; c < entry.blocks[b].commands.size(); ++c) {
+          const program::Command& command = entry.blocks[b].commands[c];
+          const std::string node = fmt::format("n{}_{}_{}", e, b, c);
+          for (const uint32_t before : command.after) {
+            Line("  n{}_{}_{} -> {};", e, b, before, node);
+          }
+        }
+        for (const uint32_t before : entry.blocks[b].waits) {
+          if (entry.blocks[before].commands.empty() || entry.blocks[b].commands.empty()) continue;
+          Line("  n{}_{}_{} -> n{}_{}_0 [style=dashed];", e, before,
+               entry.blocks[before].commands.size() - 1, e, b);
+        }
+      }
+    }
+    out_ += "}\n";
+    return std::move(out_);
+  }
+
+ private:
+  template <typename... Args>
+  void Line(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
+    out_ += '\n';
+  }
+  static std::string DotQuote(std::string_view text) {
+    std::string out = "\"";
+    for (const char c : text) {
+      if (c == '"' || c == '\\') out += '\\';
+      if (c == '\n')
+        out += "\\n";
+      else
+        out += c;
+    }
+    return out + '"';
+  }
+
+  void PrintSignature(const program::Entry& entry) {
+    for (const auto* list : {&entry.inputs, &entry.outputs}) {
+      for (const program::TensorDesc& tensor : *list) {
+        Line("  {} {}: {}[{}]", list == &entry.inputs ? "input " : "output", tensor.name,
+             FormatDType(tensor.dtype), FormatDims(program_, tensor));
+      }
+    }
+    for (const program::Symbol& symbol : program_.symbols) {
+      const std::string max = symbol.max == INT64_MAX ? "any" : std::to_string(symbol.max);
+      Line("  size   {}: {} to {}{}", symbol.name, symbol.min, max,
+           symbol.divisor > 1 ? fmt::format(", multiples of {}", symbol.divisor) : "");
+    }
+    for (const program::Guard& guard : entry.guards) Line("  needs  {}", guard.text);
+  }
+
+  size_t CountRecords(std::string_view kind) const {
+    return static_cast<size_t>(
+        std::count_if(program_.records.begin(), program_.records.end(),
+                      [&](const program::Record& r) { return r.kind == kind; }));
+  }
+  void PrintRecords(std::string_view kind, std::string_view title) {
+    if (CountRecords(kind) == 0) return;
+    Line("{}", title);
+    for (const program::Record& record : program_.records) {
+      if (record.kind == kind) Line("  {}: {}", record.subject, record.text);
+    }
+  }
+
+  struct Counts {
+    size_t dispatches = 0, copies = 0, fills = 0, interpreted = 0;
+  };
+  Counts CountCommands(size_t device) const {
+    Counts counts;
+    for (const program::Entry& entry : program_.entries) {
+      for (const program::Block& block : entry.blocks) {
+        if (block.device != device) continue;
+        for (const program::Command& command : block.commands) {
+          switch (command.kind) {
+            case program::CommandKind::kDispatch:
+              ++counts.dispatches;
+              break;
+            case program::CommandKind::kCopy:
+              ++counts.copies;
+              break;
+            case program::CommandKind::kFill:
+              ++counts.fills;
+              break;
+            case program::CommandKind::kInterpret:
+              ++counts.interpreted;
+              break;
+          }
+        }
+      }
+    }
+    return counts;
+  }
+
+  void PrintPlacement() {
+    Line("placement");
+    for (size_t d = 0; d < program_.devices.size(); ++d) {
+      const Counts counts = CountCommands(d);
+      Line("  {}: {} dispatches, {} copies, {} fills, {} interpreted ops", program_.devices[d].name,
+           counts.dispatches, counts.copies, counts.fills, counts.interpreted);
+    }
+    for (const program::Record& record : program_.records) {
+      if (record.kind == "placement") Line("  {}: {}", record.subject, record.text);
+    }
+    PrintRecords("fallback", "fallbacks");
+  }
+
+  void PrintFusion() {
+    if (CountRecords("fusion") > 0) {
+      PrintRecords("fusion", "fusion groups");
+      return;
+    }
+    Line("dispatches");
+    for (const program::Entry& entry : program_.entries) {
+      for (const program::Block& block : entry.blocks) {
+        for (const program::Command& command : block.commands) Line("  {}", command.label);
+      }
+    }
+  }
+
+  int64_t ConstantBytes(size_t device) const {
+    int64_t bytes = 0;
+    for (const program::Constant& constant : program_.constants) {
+      if (constant.device == device) bytes += static_cast<int64_t>(constant.size_bytes);
+    }
+    return bytes;
+  }
+
+  void PrintMemory() {
+    Line("memory");
+    for (size_t d = 0; d < program_.devices.size(); ++d) {
+      Line("  {}: constants {}", program_.devices[d].name, HumanBytes(ConstantBytes(d)));
+    }
+    for (const program::Entry& entry : program_.entries) {
+      for (const program::Arena& arena : entry.arenas) {
+        const auto size = arena.size_bytes.AsConstant();
+        Line("  {}: activations {} (entry '{}')", program_.devices[arena.device].name,
+             size ? HumanBytes(*size) : FormatExpr(program_, arena.size_bytes) + " bytes",
+             entry.name);
+      }
+    }
+    for (const program::Record& record : program_.records) {
+      if (record.kind == "memory") Line("  {}: {}", record.subject, record.text);
+    }
+  }
+
+  void PrintPhases() {
+    Line("phases");
+    for (const Phase& phase : loaded_.phases())
+      Line("  {}: {:.2f} ms", phase.name, phase.seconds * 1e3);
+  }
+
+  Json RecordsJson(std::string_view kind) const {
+    Json list = Json::array();
+    for (const program::Record& record : program_.records) {
+      if (record.kind == kind) list.push_back({{"subject", record.subject}, {"text", record.text}});
+    }
+    return list;
+  }
+
+  Json DevicesJson() const {
+    Json list = Json::array();
+    for (size_t d = 0; d < program_.devices.size(); ++d) {
+      const Counts counts = CountCommands(d);
+      list.push_back({{"device", program_.devices[d].name},
+                      {"identity", program_.devices[d].identity},
+                      {"dispatches", counts.dispatches},
+                      {"copies", counts.copies},
+                      {"fills", counts.fills},
+                      {"interpreted", counts.interpreted}});
+    }
+    return list;
+  }
+
+  Json TensorsJson(const std::vector<program::TensorDesc>& tensors) const {
+    Json list = Json::array();
+    for (const program::TensorDesc& tensor : tensors) {
+      Json dims = Json::array();
+      for (const program::SizeExpr& dim : tensor.dims) {
+        if (const auto value = dim.AsConstant())
+          dims.push_back(*value);
+        else
+          dims.push_back(FormatExpr(program_, dim));
+      }
+      list.push_back(
+          {{"name", tensor.name}, {"dtype", FormatDType(tensor.dtype)}, {"dims", std::move(dims)}});
+    }
+    return list;
+  }
+
+  Json EntriesJson() const {
+    Json list = Json::array();
+    for (const program::Entry& entry : program_.entries) {
+      Json guards = Json::array();
+      for (const program::Guard& guard : entry.guards) guards.push_back(guard.text);
+      list.push_back({{"name", entry.name},
+                      {"inputs", TensorsJson(entry.inputs)},
+                      {"outputs", TensorsJson(entry.outputs)},
+                      {"guards", std::move(guards)}});
+    }
+    return list;
+  }
+
+  Json DispatchesJson() const {
+    Json list = Json::array();
+    for (const program::Entry& entry : program_.entries) {
+      for (const program::Block& block : entry.blocks) {
+        for (const program::Command& command : block.commands) {
+          if (command.kind != program::CommandKind::kDispatch) continue;
+          list.push_back(
+              {{"label", command.label},
+               {"entry", entry.name},
+               {"device", program_.devices[block.device].name},
+               {"kernel", program_.executables[command.executable].entries[command.entry].name}});
+        }
+      }
+    }
+    return list;
+  }
+
+  Json MemoryJson() const {
+    Json list = Json::array();
+    for (size_t d = 0; d < program_.devices.size(); ++d) {
+      Json arenas = Json::array();
+      for (const program::Entry& entry : program_.entries) {
+        for (const program::Arena& arena : entry.arenas) {
+          if (arena.device != d) continue;
+          if (const auto size = arena.size_bytes.AsConstant())
+            arenas.push_back(*size);
+          else
+            arenas.push_back(FormatExpr(program_, arena.size_bytes));
+        }
+      }
+      list.push_back({{"device", program_.devices[d].name},
+                      {"constant_bytes", ConstantBytes(d)},
+                      {"activation_bytes", std::move(arenas)}});
+    }
+    return {{"devices", std::move(list)}, {"notes", RecordsJson("memory")}};
+  }
+
+  const LoadedProgram& loaded_;
+  const program::Program& program_;
+  std::string out_;
+};
+
+}  // namespace
+
+Result<std::string> MakeReport(const LoadedProgram& program, ReportKind kind, ReportFormat format) {
+  if (kind < ReportKind::kAll || kind > ReportKind::kCommands) {
+    return InvalidArgument("There is no report of kind {}.", static_cast<int>(kind));
+  }
+  if (kind == ReportKind::kCommands) {
+    if (format == ReportFormat::kText) return program::Format(program.program());
+    return Unimplemented("The commands of a program are printed as text only.");
+  }
+  switch (format) {
+    case ReportFormat::kText:
+      return Reporter(program).Text(kind);
+    case ReportFormat::kJson:
+      return Dump(Reporter(program).ToJson(kind));
+    case ReportFormat::kDot:
+      if (kind == ReportKind::kAll) return Reporter(program).Dot();
+      return Unimplemented("DOT exists for the report of everything only.");
+  }
+  return InvalidArgument("There is no report format {}.", static_cast<int>(format));
+}
+
+Result<std::string> MakeDeviceReport(const hal::Device& device, ReportFormat format) {
+  const hal::Capabilities& capabilities = device.capabilities();
+  if (format == ReportFormat::kText) return hal::FormatCapabilities(capabilities);
+  if (format != ReportFormat::kJson)
+    return Unimplemented("Devices are reported as text or JSON only.");
+  Json fields = Json::object();
+  hal::VisitFields(
+      capabilities, [&](std::string_view name, std::string_view value, hal::Source source) {
+        if (source == hal::Source::kUnknown) {
+          fields[std::string(name)] = nullptr;
+          return;
+        }
+        fields[std::string(name)] = {{"value", value}, {"source", hal::FormatSource(source)}};
+      });
+  Json json;
+  json["path"] = device.path();
+  json["fields"] = std::move(fields);
+  json["features"] = capabilities.features;
+  json["notes"] = capabilities.notes;
+  return Dump(json);
+}
+
+Result<std::vector<DeviceMemory>> PredictMemory(const LoadedProgram& loaded,
+                                                const std::map<std::string, int64_t>& symbols) {
+  const program::Program& program = loaded.program();
+  std::vector<int64_t> values;
+  for (const program::Symbol& symbol : program.symbols) {
+    const auto given = symbols.find(symbol.name);
+    if (given == symbols.end()) {
+      return InvalidArgument("Symbol '{}' has no value; the memory depends on it.", symbol.name);
+    }
+    HY_TRY(CheckSymbolValue(symbol, given->second));
+    values.push_back(given->second);
+  }
+  for (const auto& [name, value] : symbols) {
+    const auto is_name = [&n = name](const program::Symbol& s) { return s.name == n; };
+    if (std::none_of(program.symbols.begin(), program.symbols.end(), is_name)) {
+      return InvalidArgument("The program has no symbol '{}'.", name);
+    }
+  }
+  std::vector<DeviceMemory> out(program.devices.size());
+  for (size_t d = 0; d < out.size(); ++d) out[d].device = program.devices[d].name;
+  const auto add = [](int64_t& total, int64_t bytes) -> Status {
+    if (__builtin_add_overflow(total, bytes, &total))
+      return OutOfRange("The memory exceeds 64 bits.");
+    return OkStatus();
+  };
+  for (const program::Constant& constant : program.constants) {
+    HY_TRY(add(out[constant.device].constant_bytes, static_cast<int64_t>(constant.size_bytes)));
+  }
+  HY_ASSIGN(const program::Entry* entry, SelectEntry(program, values));
+  for (const program::Arena& arena : entry->arenas) {
+    HY_ASSIGN(const int64_t bytes, arena.size_bytes.Evaluate(values));
+    HY_TRY(add(out[arena.device].activation_bytes, bytes));
+  }
+  for (const auto* list : {&entry->inputs, &entry->outputs}) {
+    for (const program::TensorDesc& tensor : *list) {
+      HY_ASSIGN(const int64_t bytes, TensorBytes(tensor, values));
+      if (!out.empty()) HY_TRY(add(out[0].io_bytes, bytes));
+    }
+  }
+  return out;
+}
+
+}  // namespace halyard::runtime
