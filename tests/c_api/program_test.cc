@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiling, the cache, and saved programs.
+#include <sys/stat.h>
+
+#include <thread>
+
+#include "fixture.h"
+
+namespace halyard {
+namespace {
+
+class CApiProgramTest : public CApiTest {
+ protected:
+  std::vector<std::string> log_;
+  hy::Instance MakeLogged() {
+    hy_instance_desc desc = HY_INSTANCE_DESC_INIT;
+    desc.log = [](void* context, hy_log_level, hy_string text) {
+      static_cast<std::vector<std::string>*>(context)->push_back(hy::ToString(text));
+    };
+    desc.log_context = &log_;
+    return hy::Instance::Create(&desc);
+  }
+  hy::Program CompileFile(const hy::Instance& instance, const std::string& path) {
+    hy_compile_desc desc = HY_COMPILE_DESC_INIT;
+    desc.onnx_path = hy::View(path);
+    return hy::Program::Compile(instance, desc);
+  }
+  std::string OnlyEntry() const {
+    for (const auto& entry : std::filesystem::directory_iterator(Path("cache"))) {
+      if (entry.path().extension() == ".hyp") return entry.path();
+    }
+    return "";
+  }
+};
+
+TEST_F(CApiProgramTest, SecondCompileComesFromTheCache) {
+  const auto instance = MakeLogged();
+  const std::string model = Write("model.onnx", "copy");
+  CompileFile(instance, model);
+  EXPECT_EQ(CompileCount(), 1u);
+  struct stat info;
+  ASSERT_EQ(stat(Path("cache").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  CompileFile(hy::Instance::Create(), model);
+  EXPECT_EQ(CompileCount(), 1u);
+  Write("model.onnx", "copy, but other bytes");
+  CompileFile(instance, model);
+  EXPECT_EQ(CompileCount(), 2u);
+  hy_compile_desc desc = HY_COMPILE_DESC_INIT;
+  desc.onnx_path = hy::View(model);
+  desc.fast_reductions = 1;
+  hy::Program::Compile(instance, desc);
+  EXPECT_EQ(CompileCount(), 3u);
+  desc.disable_cache = 1;
+  hy::Program::Compile(instance, desc);
+  EXPECT_EQ(CompileCount(), 4u);
+  EXPECT_THAT(log_, testing::IsEmpty());
+}
+
+TEST_F(CApiProgramTest, ExternalDataIsPartOfTheKey) {
+  const auto instance = MakeLogged();
+  const std::string model =
+      Write("model.onnx", std::string("copy \x0a\x08location\x12\x07w.bytes", 25));
+  Write("w.bytes", "one");
+  CompileFile(instance, model);
+  CompileFile(instance, model);
+  EXPECT_EQ(CompileCount(), 1u);
+  Write("w.bytes", "two");
+  CompileFile(instance, model);
+  EXPECT_EQ(CompileCount(), 2u);
+}
+
+TEST_F(CApiProgramTest, CorruptedEntriesAreMadeAgain) {
+  const auto instance = MakeLogged();
+  const std::string model = Write("model.onnx", "copy");
+  CompileFile(instance, model);
+  {
+    std::fstream file(OnlyEntry(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(300);
+    file.write("garbage", 7);
+  }
+  CompileFile(instance, model);
+  EXPECT_EQ(CompileCount(), 2u);
+  ASSERT_EQ(log_.size(), 1u);
+  EXPECT_THAT(log_[0], testing::HasSubstr("corrupted"));
+  std::filesystem::resize_file(OnlyEntry(), 100);
+  CompileFile(instance, model);
+  EXPECT_EQ(CompileCount(), 3u);
+  CompileFile(instance, model);
+  EXPECT_EQ(CompileCount(), 3u);
+}
+
+TEST_F(CApiProgramTest, AFolderThatOthersCanWriteToIsNotUsed) {
+  const auto instance = MakeLogged();
+  std::filesystem::create_directory(Path("cache"));
+  chmod(Path("cache").c_str(), 0777);
+  const std::string model = Write("model.onnx", "copy");
+  CompileFile(instance, model);
+  CompileFile(instance, model);
+  EXPECT_EQ(CompileCount(), 2u);
+  ASSERT_FALSE(log_.empty());
+  EXPECT_THAT(log_[0], testing::HasSubstr("Others can write to the cache folder"));
+  EXPECT_EQ(OnlyEntry(), "");
+}
+
+TEST_F(CApiProgramTest, ThreadsCompileTheSameModel) {
+  const auto instance = MakeLogged();
+  const std::string model = Write("model.onnx", "copy");
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 10; ++round) CompileFile(instance, model);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(log_, testing::IsEmpty());
+  EXPECT_LE(CompileCount(), 8u);
+}
+
+TEST_F(CApiProgramTest, FailuresOfTheCompilerComeBack) {
+  const auto instance = MakeLogged();
+  hy_compile_desc desc = HY_COMPILE_DESC_INIT;
+  hy_program_t* program = nullptr;
+  EXPECT_EQ(hy_program_compile(instance.get(), &desc, &program), HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("0 are given"));
+  const std::string none = Path("none.onnx");
+  desc.onnx_path = hy::View(none);
+  EXPECT_EQ(hy_program_compile(instance.get(), &desc, &program), HY_NOT_FOUND);
+  EXPECT_THAT(LastError(), testing::HasSubstr("none.onnx"));
+  const std::string bad = Write("bad.onnx", "bad");
+  desc.onnx_path = hy::View(bad);
+  EXPECT_EQ(hy_program_compile(instance.get(), &desc, &program), HY_INVALID_ARGUMENT);
+  EXPECT_EQ(LastError(), "Node 'g' is wrong.");
+  const std::string thrown = Write("throw.onnx", "throw");
+  desc.onnx_path = hy::View(thrown);
+  EXPECT_EQ(hy_program_compile(instance.get(), &desc, &program), HY_INTERNAL);
+  EXPECT_THAT(LastError(), testing::HasSubstr("thrown by the compiler"));
+  desc.onnx_path = hy::View(folder_);
+  EXPECT_EQ(hy_program_compile(instance.get(), &desc, &program), HY_INVALID_ARGUMENT);
+  EXPECT_EQ(program, nullptr);
+}
+
+TEST_F(CApiProgramTest, SaveLoadAndCheck) {
+  const auto instance = MakeLogged();
+  const auto compiled = Compile(instance, "copy");
+  compiled.Save(Path("p.hyp"));
+  hy_program_load_desc desc = HY_PROGRAM_LOAD_DESC_INIT;
+  const std::string path = Path("p.hyp");
+  desc.path = hy::View(path);
+  desc.verify_data = 1;
+  EXPECT_EQ(hy_program_check(instance.get(), &desc), HY_OK) << LastError();
+  const auto program = hy::Program::Load(instance, desc);
+  const std::vector<float> x = {1, 2, 3};
+  const hy_tensor empty = HY_TENSOR_INIT;
+  std::vector<hy_tensor> out = {empty};
+  hy::Session::Create(program).Run({F32(x)}, out);
+
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(file), {});
+  hy_program_load_desc memory = HY_PROGRAM_LOAD_DESC_INIT;
+  memory.data = bytes.data();
+  memory.size_bytes = bytes.size();
+  EXPECT_EQ(hy_program_check(instance.get(), &memory), HY_OK) << LastError();
+  bytes[bytes.size() / 2] ^= 1;
+  EXPECT_EQ(hy_program_check(instance.get(), &memory), HY_DATA_LOSS);
+  memory.path = hy::View(path);
+  EXPECT_EQ(hy_program_check(instance.get(), &memory), HY_INVALID_ARGUMENT);
+
+  // A program from a file has no model to compile for new sizes.
+  hy_session_desc session_desc = HY_SESSION_DESC_INIT;
+  session_desc.on_new_shapes = HY_NEW_SHAPES_COMPILE;
+  const auto session = hy::Session::Create(program, &session_desc);
+  hy_tensor in = F32(x), y = HY_TENSOR_INIT;
+  EXPECT_EQ(hy_session_run(session.get(), &in, 1, &y, 1), HY_FAILED_PRECONDITION);
+}
+
+TEST_F(CApiProgramTest, WhatAProgramTells) {
+  const auto instance = MakeLogged();
+  const auto program = Compile(instance, "copy");
+  const auto inputs = program.Io(HY_IO_INPUT), outputs = program.Io(HY_IO_OUTPUT);
+  ASSERT_EQ(inputs.size(), 1u);
+  EXPECT_EQ(hy::ToString(inputs[0].name), "x");
+  EXPECT_EQ(hy::ToString(inputs[0].shape), "n");
+  EXPECT_EQ(inputs[0].dims[0], -1);
+  ASSERT_EQ(outputs.size(), 1u);
+  const auto symbols = program.Symbols();
+  ASSERT_EQ(symbols.size(), 1u);
+  EXPECT_EQ(symbols[0].max, 1048576);
+  const auto memory = program.Memory({{hy::View("n"), 100}});
+  ASSERT_EQ(memory.size(), 1u);
+  EXPECT_EQ(memory[0].activation_bytes, 400);
+  EXPECT_EQ(memory[0].io_bytes, 800);
+  hy_memory_info info = HY_MEMORY_INFO_INIT;
+  size_t count = 1;
+  EXPECT_EQ(hy_program_memory(program.get(), nullptr, 0, &info, &count), HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("Symbol 'n' has no value"));
+  const std::string text = program.Report(HY_REPORT_ALL, HY_FORMAT_TEXT);
+  EXPECT_THAT(text, testing::HasSubstr("cpu:0: 0 dispatches, 2 copies"));
+  EXPECT_THAT(text, testing::HasSubstr("group: a made-up record"));
+  EXPECT_THAT(program.Report(HY_REPORT_ALL, HY_FORMAT_JSON), testing::HasSubstr("\"fusion\""));
+  EXPECT_THAT(program.Report(HY_REPORT_ALL, HY_FORMAT_DOT), testing::StartsWith("digraph"));
+  EXPECT_THAT(program.Report(HY_REPORT_COMMANDS, HY_FORMAT_TEXT),
+              testing::StartsWith("program \""));
+  const hy_writer refuse = [](void*, const void*, size_t) -> hy_result { return HY_CANCELLED; };
+  EXPECT_EQ(hy_program_report(program.get(), HY_REPORT_ALL, HY_FORMAT_TEXT, refuse, nullptr),
+            HY_CANCELLED);
+  EXPECT_EQ(hy_program_report(program.get(), HY_REPORT_COMMANDS, HY_FORMAT_DOT, refuse, nullptr),
+            HY_UNIMPLEMENTED);
+  EXPECT_EQ(hy_program_report(program.get(), 99, HY_FORMAT_TEXT, refuse, nullptr),
+            HY_INVALID_ARGUMENT);
+}
+
+}  // namespace
+}  // namespace halyard

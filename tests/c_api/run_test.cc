@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs and sessions: runs with every kind of memory, every way in which a call does not fit,
+// events, threads, forks, and new shapes.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <random>
+#include <thread>
+
+#include "fixture.h"
+
+namespace halyard {
+namespace {
+
+std::vector<float> Random(size_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(random()) / 1e9f;
+  return values;
+}
+
+class CApiRunTest : public CApiTest {
+ protected:
+  const hy::Instance instance_ = hy::Instance::Create();
+  const hy_tensor empty_ = HY_TENSOR_INIT;
+};
+
+TEST_F(CApiRunTest, OutputsOfTheSession) {
+  const auto program = Compile(instance_, "copy");
+  const auto session = hy::Session::Create(program);
+  for (const size_t count : {1, 1000, 0, 7, 1000}) {
+    const auto x = Random(count, static_cast<uint32_t>(count));
+    std::vector<hy_tensor> out = {empty_};
+    session.Run({F32(x)}, out);
+    EXPECT_EQ(Values(out[0]), x);
+    EXPECT_EQ(out[0].dtype, HY_DTYPE_F32);
+    ASSERT_EQ(out[0].rank, 1u);
+    EXPECT_EQ(out[0].dims[0], static_cast<int64_t>(count));
+  }
+}
+
+TEST_F(CApiRunTest, CallersMemoryAlignedAndNot) {
+  const auto session = hy::Session::Create(Compile(instance_, "copy"));
+  alignas(64) float from[64 + 16], to[64 + 16];
+  for (const size_t shift : {0, 1, 3, 16}) {
+    const auto x = Random(64, static_cast<uint32_t>(shift));
+    std::copy(x.begin(), x.end(), from + shift);
+    std::fill(std::begin(to), std::end(to), -1.0f);
+    hy_tensor in = F32(x);
+    in.data = from + shift;
+    std::vector<hy_tensor> out = {empty_};
+    out[0].data = to + shift;
+    out[0].size_bytes = 64 * 4;
+    session.Run({in}, out);
+    EXPECT_EQ(out[0].data, to + shift);
+    EXPECT_EQ(std::vector<float>(to + shift, to + shift + 64), x);
+    if (shift > 0) {
+      EXPECT_EQ(to[shift - 1], -1.0f);
+    }
+    if (shift < 16) {
+      EXPECT_EQ(to[shift + 64], -1.0f);
+    }
+  }
+}
+
+TEST_F(CApiRunTest, Buffers) {
+  const auto device = instance_.Open("cpu:0");
+  const auto session = hy::Session::Create(Compile(instance_, "copy"));
+  const auto x = Random(32, 1);
+  const auto in_buffer = hy::Buffer::Create(device, 64 + 128),
+             out_buffer = hy::Buffer::Create(device, 128);
+  std::copy(x.begin(), x.end(), static_cast<float*>(in_buffer.Map()) + 16);
+  hy_tensor in = F32(x);
+  in.data = nullptr;
+  in.buffer = in_buffer.get();
+  in.buffer_offset = 64;
+  std::vector<hy_tensor> out = {empty_};
+  out[0].buffer = out_buffer.get();
+  out[0].size_bytes = 128;
+  session.Run({in}, out);
+  const auto* y = static_cast<const float*>(out_buffer.Map());
+  EXPECT_EQ(std::vector<float>(y, y + 32), x);
+
+  in.buffer_offset = 4;
+  EXPECT_EQ(hy_session_run(session.get(), &in, 1, out.data(), 1), HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("multiple of 64"));
+  in.buffer_offset = 128;
+  EXPECT_EQ(hy_session_run(session.get(), &in, 1, out.data(), 1), HY_OUT_OF_RANGE) << LastError();
+  in.data = in_buffer.Map();
+  EXPECT_EQ(hy_session_run(session.get(), &in, 1, out.data(), 1), HY_INVALID_ARGUMENT);
+}
+
+TEST_F(CApiRunTest, DevicesWithMemoryOfTheirOwn) {
+  const auto device = instance_.Open("cpu:0?discrete=7");
+  for (const std::string source : {"copy", "fill"}) {
+    hy_device_t* raw = device.get();
+    hy_compile_desc desc = HY_COMPILE_DESC_INIT;
+    desc.onnx_data = source.data();
+    desc.onnx_size_bytes = source.size();
+    desc.devices = &raw;
+    desc.device_count = 1;
+    const auto session = hy::Session::Create(hy::Program::Compile(instance_, desc));
+    for (const size_t count : {5, 1000, 0, 17}) {
+      const auto x = Random(count, static_cast<uint32_t>(count));
+      std::vector<float> y(count + 1, -1.0f);
+      std::vector<hy_tensor> out = {empty_};
+      session.Run({F32(x)}, out);
+      EXPECT_EQ(Values(out[0]), source == "copy" ? x : std::vector<float>(count, 1.0f));
+      out = {empty_};
+      out[0].data = y.data();
+      out[0].size_bytes = count * 4;
+      const auto event = session.Submit({F32(x)}, out);
+      EXPECT_TRUE(event.Wait());
+      EXPECT_EQ(Values(out[0]), source == "copy" ? x : std::vector<float>(count, 1.0f));
+      EXPECT_EQ(y[count], -1.0f);
+    }
+  }
+}
+
+TEST_F(CApiRunTest, ImportedMemoryIsReleasedOnce) {
+  const auto device = instance_.Open("cpu:0");
+  alignas(64) static float memory[16];
+  int released = 0;
+  const auto count = [](void* context) { ++*static_cast<int*>(context); };
+  hy_buffer_t* raw = nullptr;
+  ASSERT_EQ(hy_buffer_import(device.get(), memory, sizeof(memory), count, &released, &raw), HY_OK)
+      << LastError();
+  EXPECT_EQ(released, 0);
+  hy_buffer_release(raw);
+  EXPECT_EQ(released, 1);
+  EXPECT_EQ(hy_buffer_import(device.get(), memory + 1, 4, count, &released, &raw), HY_INCOMPATIBLE);
+  EXPECT_EQ(released, 1);
+}
+
+TEST_F(CApiRunTest, CallsThatDoNotFit) {
+  const auto session = hy::Session::Create(Compile(instance_, "copy"));
+  const auto x = Random(4, 1);
+  struct Case {
+    std::function<void(hy_tensor&)> change;
+    const char* message;
+  };
+  const Case cases[] = {
+      {[](hy_tensor& t) { t.dtype = HY_DTYPE_I64; },
+       "Input 'x' has dtype i64; the program needs f32."},
+      {[](hy_tensor& t) { t.dtype = 99; }, "unknown dtype 99"},
+      {[](hy_tensor& t) { t.rank = 2; }, "Input 'x' has 2 dimensions; the program needs 1: [n]."},
+      {[](hy_tensor& t) { t.rank = 17; }, "rank 17; at most 16"},
+      {[](hy_tensor& t) { t.dims[0] = -1; }, "Dimension 0 of input 'x' is -1."},
+      {[](hy_tensor& t) { t.dims[0] = 5; }, "Input 'x' has 16 bytes; its shape needs 20."},
+      {[](hy_tensor& t) { t.dims[0] = 2000000; },
+       "Symbol 'n' is 2000000; the program takes 0 to 1048576."},
+      {[](hy_tensor& t) { t.data = nullptr; }, "neither data nor a buffer"},
+      {[](hy_tensor& t) { t.struct_size = 3; }, "struct_size"},
+  };
+  for (const Case& c : cases) {
+    hy_tensor in = F32(x);
+    c.change(in);
+    hy_tensor out = HY_TENSOR_INIT;
+    EXPECT_EQ(hy_session_run(session.get(), &in, 1, &out, 1), HY_INVALID_ARGUMENT) << c.message;
+    EXPECT_THAT(LastError(), testing::HasSubstr(c.message));
+  }
+  hy_tensor in[2] = {F32(x), F32(x)}, out = HY_TENSOR_INIT;
+  EXPECT_EQ(hy_session_run(session.get(), in, 2, &out, 1), HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("gives 2 inputs; the program has 1"));
+  EXPECT_EQ(hy_session_run(session.get(), in, 1, &out, 0), HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("gives 0 outputs"));
+  float small[2];
+  out.data = small;
+  out.size_bytes = sizeof(small);
+  EXPECT_EQ(hy_session_run(session.get(), in, 1, &out, 1), HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("output 'y' has 8 bytes; it needs 16"));
+  // And after all that it still runs.
+  out = HY_TENSOR_INIT;
+  ASSERT_EQ(hy_session_run(session.get(), in, 1, &out, 1), HY_OK) << LastError();
+  EXPECT_EQ(Values(out), x);
+}
+
+TEST_F(CApiRunTest, MemoryLimitNamesTheShortfall) {
+  const auto program = Compile(instance_, "copy");
+  hy_session_desc desc = HY_SESSION_DESC_INIT;
+  desc.memory_limit_bytes = 100;
+  const auto session = hy::Session::Create(program, &desc);
+  const auto x = Random(50, 1);
+  hy_tensor in = F32(x), out = HY_TENSOR_INIT;
+  EXPECT_EQ(hy_session_run(session.get(), &in, 1, &out, 1), HY_OUT_OF_MEMORY);
+  EXPECT_THAT(LastError(),
+              testing::HasSubstr("need 200 bytes; the session's limit is 100, 100 too few"));
+}
+
+TEST_F(CApiRunTest, SubmitAndEvents) {
+  const auto session = hy::Session::Create(Compile(instance_, "copy"));
+  for (int round = 0; round < 20; ++round) {
+    const auto x = Random(100, static_cast<uint32_t>(round));
+    std::vector<float> unaligned(101);
+    std::vector<hy_tensor> out = {empty_};
+    if (round % 2 == 1) {
+      out[0].data = unaligned.data() + 1;
+      out[0].size_bytes = 400;
+    }
+    const auto event = session.Submit({F32(x)}, out);
+    EXPECT_TRUE(event.Wait());
+    EXPECT_EQ(hy_event_status(event.get()), HY_OK);
+    EXPECT_EQ(Values(out[0]), x);
+  }
+  EXPECT_EQ(hy_event_wait(nullptr, -1), HY_INVALID_ARGUMENT);
+}
+
+TEST_F(CApiRunTest, EventOutlivesEverything) {
+  const auto x = Random(10, 1);
+  hy::Event event;
+  std::vector<float> y(10);
+  {
+    const auto instance = hy::Instance::Create();
+    const auto session = hy::Session::Create(Compile(instance, "fill"));
+    std::vector<hy_tensor> out = {empty_};
+    out[0].data = y.data();
+    out[0].size_bytes = 40;
+    event = session.Submit({F32(x)}, out);
+  }
+  EXPECT_TRUE(event.Wait());
+  EXPECT_EQ(y, std::vector<float>(10, 1.0f));
+}
+
+TEST_F(CApiRunTest, SessionsRunSideBySide) {
+  const auto program = Compile(instance_, "copy");
+  std::vector<std::thread> threads;
+  for (uint32_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&program, t] {
+      const auto session = hy::Session::Create(program);
+      const hy_tensor empty = HY_TENSOR_INIT;
+      for (uint32_t round = 0; round < 200; ++round) {
+        const auto x = Random(100 + t, round);
+        std::vector<hy_tensor> out = {empty};
+        session.Run({F32(x)}, out);
+        ASSERT_EQ(Values(out[0]), x);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(CApiRunTest, OneSessionServesOneThreadAtATime) {
+  const auto session = hy::Session::Create(Compile(instance_, "copy"));
+  std::atomic<int> busy{0}, done{0}, other{0};
+  const auto x = Random(200000, 1);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 300; ++round) {
+        hy_tensor in = F32(x), out = HY_TENSOR_INIT;
+        const hy_result result = hy_session_run(session.get(), &in, 1, &out, 1);
+        if (result == HY_OK)
+          ++done;
+        else if (result == HY_BUSY)
+          ++busy;
+        else
+          ++other;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(other, 0);
+  EXPECT_GT(done, 0);
+  EXPECT_GT(busy, 0);
+  EXPECT_EQ(done + busy, 600);
+}
+
+TEST_F(CApiRunTest, ForkedChildGetsUnavailable) {
+  const auto program = Compile(instance_, "copy");
+  const auto session = hy::Session::Create(program);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    size_t count = 0;
+    hy_instance_t* instance = nullptr;
+    hy_tensor in = HY_TENSOR_INIT, out = HY_TENSOR_INIT;
+    const bool all = hy_enumerate_drivers(instance_.get(), nullptr, &count) == HY_UNAVAILABLE &&
+                     hy_instance_create(nullptr, &instance) == HY_UNAVAILABLE &&
+                     hy_program_save(program.get(), hy::View("x")) == HY_UNAVAILABLE &&
+                     hy_session_run(session.get(), &in, 1, &out, 1) == HY_UNAVAILABLE;
+    hy_session_release(session.get());
+    hy_program_release(program.get());
+    hy_instance_release(instance_.get());
+    _exit(all ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  const auto x = Random(4, 1);
+  std::vector<hy_tensor> out = {empty_};
+  session.Run({F32(x)}, out);  // the parent goes on
+  EXPECT_EQ(Values(out[0]), x);
+}
+
+TEST_F(CApiRunTest, NewShapes) {
+  const auto program = Compile(instance_, "copy");
+  EXPECT_EQ(CompileCount(), 1u);
+  hy_session_desc desc = HY_SESSION_DESC_INIT;
+  desc.on_new_shapes = HY_NEW_SHAPES_ERROR;
+  const auto strict = hy::Session::Create(program, &desc);
+  desc.on_new_shapes = HY_NEW_SHAPES_COMPILE;
+  const auto session = hy::Session::Create(program, &desc),
+             second = hy::Session::Create(program, &desc);
+  const auto x = Random(12, 1);
+  hy_tensor in = F32(x), out = HY_TENSOR_INIT;
+  EXPECT_EQ(hy_session_run(strict.get(), &in, 1, &out, 1), HY_NOT_FOUND);
+  EXPECT_THAT(LastError(), testing::HasSubstr("n = 12"));
+  for (int round = 0; round < 3; ++round) {
+    for (const auto* s : {&session, &second}) {
+      out = HY_TENSOR_INIT;
+      ASSERT_EQ(hy_session_run(s->get(), &in, 1, &out, 1), HY_OK) << LastError();
+      EXPECT_EQ(Values(out), x);
+    }
+  }
+  EXPECT_EQ(CompileCount(), 2u);
+  out = HY_TENSOR_INIT;
+  EXPECT_EQ(hy_session_run(strict.get(), &in, 1, &out, 1), HY_OK) << "the size is compiled now";
+}
+
+TEST_F(CApiRunTest, InterpretedOps) {
+  const auto session = hy::Session::Create(Compile(instance_, "interpret"));
+  const auto x = Random(12, 1);
+  std::vector<hy_tensor> out = {empty_};
+  session.Run({F32(x)}, out);
+  EXPECT_EQ(Values(out[0]), x);
+}
+
+TEST_F(CApiRunTest, GraphsAreRecordedAndVerified) {
+  const auto graph = hy::Graph::Create(instance_);
+  graph.Symbol("n", 1, 100);
+  const hy_value x = graph.Input("x", HY_DTYPE_F32, "n, 2");
+  const float weights[2] = {1, 2};
+  const hy_value w = graph.Constant("w", HY_DTYPE_F32, {2}, weights, sizeof(weights));
+  EXPECT_EQ(hy_graph_verify(graph.get()), HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("no output"));
+  graph.Output("y", graph.Op("add", {x, w}));
+  graph.Verify();
+  graph.Output("z", graph.Op("nonsense", {x}));
+  EXPECT_EQ(hy_graph_verify(graph.get()), HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("nonsense"));
+
+  hy_value value = 77;
+  EXPECT_EQ(hy_graph_input(graph.get(), hy::View("x"), HY_DTYPE_F32, hy::View("n"), &value),
+            HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("The name 'x' is taken."));
+  EXPECT_EQ(hy_graph_input(graph.get(), hy::View("x2"), HY_DTYPE_F32, hy::View("n]) -> ("), &value),
+            HY_INVALID_ARGUMENT);
+  EXPECT_EQ(hy_graph_input(graph.get(), hy::View("x3"), 55, hy::View("n"), &value),
+            HY_INVALID_ARGUMENT);
+  const hy_value bad = 1000;
+  EXPECT_EQ(hy_graph_op(graph.get(), hy::View("add"), {nullptr, 0}, &bad, 1, nullptr, 0, &value, 1),
+            HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("value 1000"));
+  const int64_t dims[1] = {3};
+  int released = 0;
+  EXPECT_EQ(hy_graph_constant(
+                graph.get(), hy::View("v"), HY_DTYPE_F32, dims, 1, weights, 8,
+                [](void* c) { ++*static_cast<int*>(c); }, &released, &value),
+            HY_INVALID_ARGUMENT);
+  EXPECT_EQ(released, 1);
+  EXPECT_THAT(LastError(), testing::HasSubstr("8 bytes; its dtype and dims need 12"));
+  EXPECT_EQ(value, 77u);
+}
+
+}  // namespace
+}  // namespace halyard

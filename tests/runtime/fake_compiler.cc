@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stand-in for the compiler library: "compiles" any model into a program of copies and fills, so
+// that the runtime, the C API and the cache are tested without LLVM. The model's bytes are text:
+// "copy" gives y = x for f32[n]; "fill" makes every element 0x3f800000 (1.0f); "bad" fails; "throw"
+// throws; "interpret" runs y = x in the interpreter. The number of compiles is appended to the file
+// that HALYARD_FAKE_COMPILER_LOG names.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include <halyard_build.h>
+#include "base/check.h"
+#include "base/hash.h"
+#include "compiler/abi.h"
+
+namespace halyard {
+namespace {
+
+std::string ReadSource(const CompileRequest& request) {
+  if (!request.graph_text.empty()) return "copy";
+  if (!request.path.empty()) {
+    std::ifstream file(request.path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }
+  return std::string(request.onnx_bytes.begin(), request.onnx_bytes.end());
+}
+
+const char kHead[] = R"(program "fake" hash 0x0
+device "cpu:0" identity "" {
+  kind 0 name "" triple "" cpu "" features 0x0
+  vector_bytes 16 vector_registers 16 workers 1 l1 1 l2 1 l3 0
+  alignment 64 max_buffer 1
+}
+)";
+
+Result<CompileResult> FakeCompile(const CompileRequest& request) {
+  if (const char* log = std::getenv("HALYARD_FAKE_COMPILER_LOG"))
+    std::ofstream(log, std::ios::app) << "c";
+  const std::string source = ReadSource(request);
+  if (source.starts_with("bad")) return InvalidArgument("Node 'g' is wrong.");
+  if (source.starts_with("throw")) throw std::runtime_error("thrown by the compiler");
+  std::string n = "\"n\"", symbol = "symbol \"n\" min 0 max 1048576 divisor 1\n";
+  if (const auto fixed = request.options.symbol_values.find("n");
+      fixed != request.options.symbol_values.end()) {
+    n = std::to_string(fixed->second);
+    symbol.clear();
+  }
+  std::string text = kHead;
+  text.insert(text.find("device"), symbol);
+  text += "entry \"main\" {\n  input \"x\" f32 [" + n + "]\n  output \"y\" f32 [" + n + "]\n";
+  text += "  arena device 0 size (" + n + " * 4)\n";
+  text += "  buffer \"x\" in input 0 offset 0 size (" + n + " * 4)\n";
+  text += "  buffer \"y\" in output 0 offset 0 size (" + n + " * 4)\n";
+  text += "  buffer \"t\" in arena 0 offset 0 size (" + n + " * 4)\n";
+  if (source.starts_with("fill")) {
+    text +=
+        "  block device 0 queue 0 waits [] { fill \"f\" bindings [1] value 0x3f800000 bytes 4 "
+        "after [] }\n";
+  } else if (source.starts_with("interpret")) {
+    text +=
+        "  block device 0 queue 0 waits [] { interpret \"i\" bindings [0, 1] operands 1 text "
+        "\"id\" after "
+        "[] { tensor \"x\" f32 [" +
+        n + "] tensor \"y\" f32 [" + n + "] } }\n";
+  } else {
+    // Two blocks on two queues, through the arena.
+    text += "  block device 0 queue 0 waits [] { copy \"a\" bindings [0, 2] after [] }\n";
+    text += "  block device 0 queue 1 waits [0] { copy \"b\" bindings [2, 1] after [] }\n";
+  }
+  text += "}\nrecord \"fusion\" \"group\" \"a made-up record\"\n";
+  CompileResult result;
+  HY_ASSIGN(result.program, program::Parse(text));
+  result.program.devices[0] = request.devices.at(0);
+  result.phases.push_back({"fake", 0.001});
+  return result;
+}
+
+Status FakeInterpret(const InterpretRequest& request) {
+  if (request.operands[0].size() != request.results[0].size()) return Internal("The sizes differ.");
+  std::memcpy(request.results[0].data(), request.operands[0].data(), request.results[0].size());
+  return OkStatus();
+}
+
+constexpr CompilerTable kTable = {
+    [](const CompileRequest& r) -> Result<CompileResult> {
+      return CatchAll([&] { return FakeCompile(r); });
+    },
+    [](const InterpretRequest& r) -> Status { return CatchAll([&] { return FakeInterpret(r); }); },
+    [](const CompileRequest& r) -> Status {
+      if (r.graph_text.find("nonsense") != std::string_view::npos)
+        return InvalidArgument("No op 'nonsense'.");
+      return OkStatus();
+    },
+};
+
+}  // namespace
+}  // namespace halyard
+
+extern "C" __attribute__((visibility("default"))) const halyard::CompilerTable* hy_compiler_get(
+    uint32_t abi_version, const char* build_identity) {
+  if (abi_version != halyard::kCompilerAbiVersion ||
+      std::strcmp(build_identity, HALYARD_BUILD_IDENTITY) != 0) {
+    return nullptr;
+  }
+  return &halyard::kTable;
+}
