@@ -253,8 +253,8 @@ HAL_CASE(DeviceDescribesItself) {
                    [](std::string_view name, std::string_view value, hal::Source s) {
                      EXPECT_EQ(value.empty(), s == hal::Source::kUnknown) << name;
                      if (name.find("size_bytes") != std::string_view::npos) {
-      EXPECT_NE(value, "0") << name;
-    }
+                       EXPECT_NE(value, "0") << name;
+                     }
                    });
   Result<hal::LinkInfo> self = device_->LinkTo(*device_);
   EXPECT_OK(self);

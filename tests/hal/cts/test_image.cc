@@ -10,7 +10,7 @@ namespace {
 
 // rdi: CpuDispatchArgs (bindings at 0, scalars at 8, error at 16, workgroup memory at 24, dispatch
 // index at 32); rsi, rdx, rcx: workgroup x, y, z.
-const std::vector<uint8_t> kAddScalar = {
+const std::vector<uint8_t> kAddScalarCode = {
     0x48, 0x8b, 0x07,        // mov rax, [rdi]
     0x4c, 0x8b, 0x00,        // mov r8, [rax]
     0x4c, 0x8b, 0x48, 0x08,  // mov r9, [rax+8]
@@ -21,7 +21,7 @@ const std::vector<uint8_t> kAddScalar = {
     0xc3,                    // ret
 };
 
-const std::vector<uint8_t> kGather = {
+const std::vector<uint8_t> kGatherCode = {
     0x48, 0x8b, 0x07,                                // mov rax, [rdi]
     0x4c, 0x8b, 0x00,                                // mov r8, [rax]
     0x4c, 0x8b, 0x48, 0x08,                          // mov r9, [rax+8]
@@ -48,7 +48,7 @@ const std::vector<uint8_t> kGather = {
     0xc3,                                            // done: ret
 };
 
-const std::vector<uint8_t> kGrid = {
+const std::vector<uint8_t> kGridCode = {
     0x48, 0x8b, 0x07,                          // mov rax, [rdi]
     0x4c, 0x8b, 0x00,                          // mov r8, [rax]
     0x48, 0x8b, 0x47, 0x08,                    // mov rax, [rdi+8]
@@ -66,7 +66,7 @@ const std::vector<uint8_t> kGrid = {
     0xc3,                                      // ret
 };
 
-const std::vector<uint8_t> kScratch = {
+const std::vector<uint8_t> kScratchCode = {
     0x48, 0x8b, 0x07,                          // mov rax, [rdi]
     0x4c, 0x8b, 0x00,                          // mov r8, [rax]
     0x4c, 0x8b, 0x4f, 0x18,                    // mov r9, [rdi+24]
@@ -120,10 +120,10 @@ std::vector<uint8_t> BuildImage(const std::vector<ImageEntry>& entries, uint64_t
 }
 
 std::vector<uint8_t> TestImage() {
-  return BuildImage({{"add_scalar", kAddScalar, 0, 2, 1},
-                     {"gather", kGather, 0, 3, 1},
-                     {"grid", kGrid, 0, 1, 2},
-                     {"scratch", kScratch, 4096, 1, 0}});
+  return BuildImage({{"add_scalar", kAddScalarCode, 0, 2, 1},
+                     {"gather", kGatherCode, 0, 3, 1},
+                     {"grid", kGridCode, 0, 1, 2},
+                     {"scratch", kScratchCode, 4096, 1, 0}});
 }
 
 }  // namespace halyard::cts
