@@ -167,11 +167,37 @@ class Reader {
       Side& side = in_a == in_b ? problem_.batch : in_a ? problem_.m : problem_.n;
       side.digits.push_back(loop);
     }
+    SplitOff(problem_.m);
+    SplitOff(problem_.n);
     Finish(problem_.batch, "batch");
     Finish(problem_.m, "m");
     Finish(problem_.n, "n");
     Finish(problem_.k, "k");
     return true;
+  }
+
+  // A leading loop that the output does not continue into the next (the images of a batch in NCHW)
+  // makes every flat index a division. Where the rest is large enough, it counts as a batch.
+  void SplitOff(Side& side) {
+    constexpr int64_t kEnough = 32;
+    for (OpId id : problem_.epilogue) {
+      const Op& op = kernel_.ops[id];
+      if (op.kind != OpKind::kStore) continue;
+      while (side.digits.size() > 1) {
+        int64_t rest = 1;
+        for (size_t i = 1; i < side.digits.size(); ++i) {
+          int64_t extent = exprs_.HintOf(side.digits[i].second);
+          rest = extent > kEnough || rest > kEnough ? kEnough : rest * extent;
+        }
+        std::optional<Expr> outer = exprs_.StrideOf(op.index, side.digits[0].first);
+        std::optional<Expr> inner = exprs_.StrideOf(op.index, side.digits[1].first);
+        if (outer && inner && *outer == exprs_.Mul(*inner, side.digits[1].second)) return;
+        if (rest < kEnough) return;
+        problem_.batch.digits.push_back(side.digits[0]);
+        side.digits.erase(side.digits.begin());
+      }
+      return;
+    }
   }
 
   void Finish(Side& side, std::string_view name) {

@@ -124,7 +124,8 @@ class Ranker {
     int64_t vec_hint = std::max<int64_t>(1, exprs_.HintOf(vecs.extent));
     int64_t row_panels = (row_hint + shape.mr - 1) / shape.mr;
     int64_t vec_panels = (vec_hint + width - 1) / width;
-    int64_t batches = std::max<int64_t>(1, exprs_.HintOf(problem_.batch.extent));
+    // A batch of unknown size may be one.
+    int64_t batches = std::max<int64_t>(1, exprs_.AsConst(problem_.batch.extent).value_or(1));
     auto h = static_cast<double>(shape.mr), nv = static_cast<double>(shape.nv);
     if (exprs_.AsConst(rows.extent))
       h = static_cast<double>(row_hint) / static_cast<double>(row_panels);
@@ -194,6 +195,11 @@ class Ranker {
     record.nc = vec_per_task * width;
     record.grain = std::max<int64_t>(1, batches / std::max<int64_t>(1, tasks));
     if (need > 1) record.grain = 1;
+    if (!exprs_.AsConst(problem_.batch.extent) && need <= 1) {
+      double one = cycles + pack_rows + pack_vecs;
+      record.grain =
+          std::clamp<int64_t>(static_cast<int64_t>(2 * kTaskCycles / std::max(1.0, one)), 1, 1024);
+    }
     cycles +=
         pack_rows * static_cast<double>(vec_tasks) + pack_vecs * static_cast<double>(row_tasks);
     cycles *= static_cast<double>(batches);
