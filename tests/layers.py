@@ -25,8 +25,8 @@ MAY_INCLUDE = {
 }
 # Folders whose sub-folders are siblings that never include each other.
 SIBLINGS = ["drivers", "compiler/codegen"]
-# The only files that may name every sibling, and what they may include besides.
-NAMES_ALL_SIBLINGS = {"drivers/init.cc": "drivers/", "drivers/CMakeLists.txt": "drivers/"}
+# The files that may name every sibling, and what they may include besides.
+NAMES_ALL_SIBLINGS = {"drivers/init.cc": "drivers/"}
 
 # Vendor headers and the only folders that may include them; tests/ and bench/ may include any.
 VENDOR_HEADERS = [

@@ -75,8 +75,9 @@ Result<Manifest> ReadManifest(const std::string& path) {
                              path);
     }
     HY_ASSIGN(tensor.elements, ParseDims(dims));
-    if (tensor.offset_bytes < end_bytes) {
-      return InvalidArgument("The line '{}' of '{}' overlaps the tensor before it.", line, path);
+    if (tensor.offset_bytes < end_bytes || tensor.offset_bytes > 4 * kMaxElements) {
+      return InvalidArgument("The line '{}' of '{}' has an offset below {} or above {}.", line,
+                             path, end_bytes, 4 * kMaxElements);
     }
     end_bytes = tensor.offset_bytes + 4 * tensor.elements;
     manifest.tensors.push_back(std::move(tensor));
