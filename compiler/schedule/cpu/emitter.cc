@@ -255,6 +255,15 @@ V Emitter::AndMask(V a, V b) {
   return writer_.Pure(Opcode::kAnd, writer_.TypeOf(a), {a, b});
 }
 
+V Emitter::IndirectMask(Expr index) {
+  V mask = kNone;
+  if (indirect_good_.empty()) return mask;
+  for (Expr symbol : exprs_.SymbolsOf(index))
+    if (auto it = indirect_good_.find(symbol.id); it != indirect_good_.end())
+      mask = AndMask(mask, it->second);
+  return mask;
+}
+
 kernel::BufferId Emitter::AddBinding(Binding binding, kernel::Buffer buffer) {
   bindings.push_back(binding);
   return writer_.AddParameter(std::move(buffer));
@@ -347,6 +356,10 @@ Status Emitter::EmitLoad(const loop::Op& op) {
   bool stable = written_.count(op.buffer) == 0;
   V mask = kNone, other = kNone;
   if (!op.operands.empty()) mask = ValueOf(op.operands[0]), other = ValueOf(op.operands[1]);
+  if (V good = IndirectMask(op.index); good != kNone) {
+    mask = AndMask(mask, good);
+    if (other == kNone) other = writer_.Const(op.dtype, 0);
+  }
   if (mask != kNone && writer_.AsConst(mask)) {
     if (*writer_.AsConst(mask) == 0) {
       values_[op.results[0]] = other;
@@ -390,6 +403,7 @@ Status Emitter::EmitStore(const loop::Op& op) {
   Index index = Shifted(LowerIndex(op.index), place);
   V value = ValueOf(op.operands[0]);
   V mask = op.operands.size() > 1 ? ValueOf(op.operands[1]) : kNone;
+  mask = AndMask(mask, IndirectMask(op.index));
   if (mask != kNone && writer_.AsConst(mask)) {
     if (*writer_.AsConst(mask) == 0) return OkStatus();
     mask = kNone;
@@ -416,6 +430,7 @@ Status Emitter::EmitScatter(const loop::Op& op) {
   Index index = Shifted(LowerIndex(op.index), place);
   V value = ValueOf(op.operands[0]);
   V mask = op.operands.size() > 1 ? ValueOf(op.operands[1]) : kNone;
+  mask = AndMask(mask, IndirectMask(op.index));
   loop::ReduceKind reduce = op.reduces.empty() ? loop::ReduceKind::kNone : op.reduces[0];
   Opcode opcode = Opcode::kAdd;
   switch (reduce) {
@@ -491,6 +506,8 @@ Status Emitter::EmitIndirect(const loop::Op& op) {
   writer_.Report(active, raw, extent, static_cast<int64_t>(KernelErrorReason::kIndexOutOfRange),
                  site);
   symbols_[op.symbol.id] = writer_.Select(bad, zero, wrapped);
+  if (exprs_.RangeOf(Resolve(op.extent)).lo < 1)
+    indirect_good_[op.symbol.id] = writer_.Pure(Opcode::kNot, writer_.TypeOf(bad), {bad});
   return OkStatus();
 }
 

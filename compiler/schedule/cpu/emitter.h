@@ -111,6 +111,9 @@ class Emitter {
   Place PlaceOf(loop::BufferId buffer);
   V Vectorised(Index index);
   V AndMask(V a, V b);
+  // False where an indirect symbol of the index has no element that it could name; kNone: always
+  // one.
+  V IndirectMask(Expr index);
   Status EmitScalar(const loop::Op& op);
   Status EmitLoad(const loop::Op& op);
   Status EmitStore(const loop::Op& op);
@@ -133,6 +136,7 @@ class Emitter {
   Options options_;
   std::vector<V> values_;
   std::unordered_map<uint32_t, V> symbols_;            // by Expr id; vectors for indirect symbols
+  std::unordered_map<uint32_t, V> indirect_good_;      // by symbol, where its extent may be 0
   std::unordered_map<uint32_t, uint32_t> parameters_;  // dimension symbol -> scalar parameter
   std::unordered_map<uint32_t, Place> places_;
   std::unordered_map<uint32_t, Expr> resolved_;
