@@ -93,6 +93,7 @@ class Fuser {
     for (const auto& pair : order_) {
       if (names.contains(pair.first) && names.contains(pair.second) && refused_.contains(pair)) {
         records->push_back({pair.first, pair.second, false, refused_[pair]});
+        refused_.erase(pair);  // each pair once
       }
     }
     return OkStatus();
@@ -199,7 +200,33 @@ class Fuser {
       *reason = std::string(kOtherPath);
       return std::nullopt;
     }
+    if (*depth_b == nb.extents.size() && !nb.has_inner_loops)
+      OrderLikeStorage(kb, access_[a].writes, &nb);
     return Join(a, b, na, nb, *depth_a, *depth_b, reason);
+  }
+
+  // Puts the loops of an elementwise consumer in the order in which it walks what the producer
+  // wrote, so that a transposed reader matches the producer's loops. Parallel loops may stand in
+  // any order.
+  void OrderLikeStorage(const Kernel& kernel, const std::set<BufferId>& written, Nest* nest) {
+    for (const Op& op : kernel.ops) {
+      if (op.kind != OpKind::kLoad || !written.contains(op.buffer)) continue;
+      std::vector<std::pair<int64_t, size_t>> strides;
+      for (size_t i = 0; i < nest->variables.size(); ++i) {
+        std::optional<Expr> stride = exprs().StrideOf(op.index, nest->variables[i]);
+        if (!stride || exprs().IsConst(*stride, 0)) return;
+        strides.emplace_back(-exprs().HintOf(*stride), i);
+      }
+      std::stable_sort(strides.begin(), strides.end(),
+                       [](const auto& x, const auto& y) { return x.first < y.first; });
+      Nest ordered = *nest;
+      for (size_t i = 0; i < strides.size(); ++i) {
+        ordered.variables[i] = nest->variables[strides[i].second];
+        ordered.extents[i] = nest->extents[strides[i].second];
+      }
+      *nest = std::move(ordered);
+      return;
+    }
   }
 
   std::optional<Kernel> Join(size_t a, size_t b, const Nest& na, const Nest& nb, size_t depth_a,

@@ -294,6 +294,15 @@ TEST_F(LoweringTest, MatmulBiasGeluIsOneContraction) {
   EXPECT_EQ(f.kernels[0].roles.m.size(), 1u);
 }
 
+TEST_F(LoweringTest, ScaledTransposedHeadsJoinTheirContraction) {
+  ValueId q = Linear(Input("x", {2, -1, 12}), 12, 12);
+  ValueId heads = Transpose(Reshape(q, {2, -1, 3, 4}), {0, 2, 1, 3});
+  Function f = Check(
+      {Binary("mul", heads, Scalar(0.5)), Binary("mul", Transpose(heads, {0, 1, 3, 2}), Scalar(2))},
+      2e-5, {1, 3});
+  EXPECT_EQ(f.kernels.size(), 1u) << PrintFunction(f) << Explain();
+}
+
 TEST_F(LoweringTest, ConvScaleAddReluIsOneContraction) {
   ValueId x = Input("x", {2, 3, 6, 5}), skip = Input("skip", {2, 4, 6, 5});
   ValueId c = Op("conv", {x, Weight("w", {4, 3, 3, 3})},
