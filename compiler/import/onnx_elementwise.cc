@@ -99,12 +99,7 @@ std::vector<V> ImportMod(NodeContext& c) {
   const V rest = c.Binary("rem", x, y);
   if (!c.ok()) return {};
   if (is_fmod) return {rest};
-  if (IsFloat(c.DTypeOf(x))) {
-    c.Fail(InvalidArgument("Attribute 'fmod' is 0 with {} inputs; it must be 1 for floats.",
-                           FormatDType(c.DTypeOf(x))));
-    return {};
-  }
-  if (!IsSigned(c.DTypeOf(x))) return {rest};
+  if (KindOf(c.DTypeOf(x)) == DTypeKind::kUnsigned) return {rest};
   // The sign of the divisor, as in Python.
   const V zero = c.Like(x, 0);
   const V differs = c.Binary("xor", c.Binary("lt", rest, zero), c.Binary("lt", y, zero));
@@ -154,6 +149,8 @@ V ConvertTo(NodeContext& c, V x, DType dtype) {
     const double limit = dtype == DType::kF8E4M3 ? 448 : 57344;
     x = c.Binary("max", c.Binary("min", x, c.Like(x, limit)), c.Like(x, -limit));
   }
+  // Out of range, ONNX keeps the low bits of 4-bit integers.
+  if (BitWidth(dtype) == 4 && IsFloat(c.DTypeOf(x))) x = c.Cast(x, DType::kI32);
   return c.Cast(x, dtype);
 }
 

@@ -81,12 +81,23 @@ const ImportRow* FindImportRow(std::string_view domain, std::string_view op, int
 }
 
 std::string FormatSupportedOps() {
-  std::string out;
+  std::string out =
+      "# ONNX ops that are imported\n\n"
+      "Generated from the tables in `compiler/import/onnx_*.cc`; `HALYARD_BLESS=1` with the "
+      "compiler tests "
+      "rewrites it. \"Known before the run\" means: from constants, or "
+      "from "
+      "shapes as expressions over the symbols of the inputs. Sequences, maps, optionals, sparse "
+      "tensors and "
+      "strings are not supported. Model-local functions are inlined.\n\n"
+      "`cmake --build --preset dev --target onnx_cases` builds a program that runs folders of "
+      "ONNX's own test "
+      "cases through import and the interpreter: `onnx_cases FOLDER [NAME_PART] [--list]`.\n\n";
   for (const ImportTable& table : AllImportTables()) {
     out += fmt::format("## {}{}{}\n\n| op | opset | limits |\n|---|---|---|\n", table.family,
                        table.domain.empty() ? "" : ", domain ", table.domain);
     for (const ImportRow& row : table.rows) {
-      const int since = table.domain.empty() ? std::max(row.since, 7) : row.since;
+      const int since = row.since;
       out += fmt::format("| {} | {} | {} |\n", row.op,
                          row.until == 0 ? fmt::format("{} and newer", since)
                                         : fmt::format("{} to {}", since, row.until),

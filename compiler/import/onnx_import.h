@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Import of ONNX models (opset 7 and newer) into Graph IR. Composite ops are decomposed here,
+// Import of ONNX models (opset 7 and newer, and what did not change since) into Graph IR. Composite ops are decomposed here,
 // broadcasts become explicit, model-local functions are inlined, and shape arithmetic is folded
 // into expressions by the shape rules of the ops. docs/onnx.md lists what is supported.
 #pragma once

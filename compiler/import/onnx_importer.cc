@@ -91,10 +91,6 @@ Result<graph::Module> Importer::Run() {
   report_.producer =
       model_.producer_name + (model_.producer_version.empty() ? "" : " ") + model_.producer_version;
   report_.opset = opsets.count("") == 0 ? 0 : opsets[""];
-  if (report_.opset != 0 && report_.opset < 7) {
-    return Unimplemented("The model uses opset {}; opset 7 and newer are supported.",
-                         report_.opset);
-  }
   for (const FunctionProto& function : model_.functions) {
     if (!functions_
              .emplace(FunctionKey(function.domain, function.name, function.overload), &function)
@@ -225,7 +221,7 @@ Status Importer::ImportInitialisers(const GraphProto& graph, Scope& scope) {
 }
 
 Status Importer::ImportOutputs(const GraphProto& graph, Scope& scope) {
-  std::set<ValueId> used;
+  std::vector<std::string> exact;
   std::set<std::string> names;
   std::vector<ValueId> results;
   if (graph.output.empty()) return InvalidArgument("The graph has no outputs.");
@@ -233,7 +229,7 @@ Status Importer::ImportOutputs(const GraphProto& graph, Scope& scope) {
     const std::string shown = Printable(output.name);
     if (!names.insert(output.name).second)
       return InvalidArgument("Output '{}' is declared twice.", shown);
-    HY_ASSIGN(ValueId value, Lookup(output.name, scope));
+    HY_ASSIGN(const ValueId value, Lookup(output.name, scope));
     const graph::TensorType type = module_.values[value].type;
     if (output.type.has_value() && output.type->tensor_type.has_value()) {
       const TensorTypeProto& declared = *output.type->tensor_type;
@@ -256,19 +252,10 @@ Status Importer::ImportOutputs(const GraphProto& graph, Scope& scope) {
         }
       }
     }
-    // A result needs a value of its own: not a parameter, a constant or another result.
-    const ValueId producer = module_.values[value].producer;
-    const bool is_own =
-        producer != kNone && module_.nodes[producer].constant == kNone && used.count(value) == 0;
-    if (!is_own) {
-      builder_->SetNodeName(output.name);
-      HY_ASSIGN(value, builder_->AddOne("reshape", {value}, {{"shape", type.dims}}));
-    }
-    used.insert(value);
-    builder_->Rename(value, output.name);
+    exact.push_back(output.name);
     results.push_back(value);
   }
-  return builder_->SetResults(std::move(results));
+  return builder_->SetResults(std::move(results), std::move(exact));
 }
 
 Result<ValueId> Importer::Lookup(const std::string& name, const Scope& scope) const {
@@ -472,7 +459,10 @@ Status Importer::Define(const NodeProto& node, std::span<const ValueId> values, 
       return Unimplemented("Output {} is not supported.", i);
     }
     scope.values[name] = values[i];
-    if (values[i] >= first_new && values[i] != kUnsupportedValue) builder_->Rename(values[i], name);
+    if (values[i] >= first_new && values[i] != kUnsupportedValue &&
+        module_.values[values[i]].name != name) {
+      builder_->Rename(values[i], name);
+    }
   }
   return OkStatus();
 }

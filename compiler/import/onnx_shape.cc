@@ -291,7 +291,13 @@ std::vector<V> ImportSpaceToDepth(NodeContext& c) {
   const Expr k = c.Const(block);
   const Expr h = e.FloorDiv(d[2], k);
   const Expr w = e.FloorDiv(d[3], k);
-  const V y = c.Transpose(c.ReshapeTo(x, {d[0], d[1], h, k, w, k}), {0, 3, 5, 1, 2, 4});
+  const std::string mode = c.String("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") {
+    c.Fail(InvalidArgument("Attribute 'mode' is '{}'; it must be DCR or CRD.", mode));
+  }
+  const V split = c.ReshapeTo(x, {d[0], d[1], h, k, w, k});
+  const V y = mode == "DCR" ? c.Transpose(split, {0, 3, 5, 1, 2, 4})
+                            : c.Transpose(split, {0, 1, 3, 5, 2, 4});
   return {c.ReshapeTo(y, {d[0], e.Mul(d[1], c.Const(block * block)), h, w})};
 }
 

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+// Import of models that are wrong, with the exact sentence; of shapes and names; and of small
+// models whose results are compared with literal values.
+#include "compiler/import/onnx_import.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/env.h"
+#include "compiler/graph/interpreter.h"
+#include "compiler/graph/tensor.h"
+#include "compiler/graph/verifier.h"
+#include "compiler/ops/op_def.h"
+#include "tests/compiler/import/model_writer.h"
+
+namespace halyard::onnx {
+namespace {
+
+using graph::Module;
+using graph::Tensor;
+using testing::GraphOf;
+using testing::GraphParts;
+using testing::IntTensor;
+using testing::kBool;
+using testing::kF32;
+using testing::kI64;
+using testing::Message;
+using testing::ModelOf;
+using testing::Node;
+using testing::ValueInfo;
+
+Result<Module> Import(const Message& model, ImportReport* report = nullptr,
+                      const ImportOptions& options = {}) {
+  // The module's constants may refer to the bytes.
+  auto bytes = std::make_shared<std::string>(model.str());
+  return ImportOnnxBytes({reinterpret_cast<const uint8_t*>(bytes->data()), bytes->size()}, options,
+                         report, bytes, "m.onnx");
+}
+
+// Imports, verifies and runs; results as text.
+std::vector<std::string> RunModel(const Message& model, const std::vector<std::string>& inputs) {
+  auto module = Import(model);
+  if (!module.ok()) return {module.status().ToString()};
+  const Status verified = graph::VerifyModule(*module);
+  if (!verified.ok()) return {verified.ToString()};
+  std::vector<Tensor> tensors;
+  for (const std::string& text : inputs) {
+    auto tensor = graph::ParseTensor(text);
+    if (!tensor.ok()) return {tensor.status().ToString()};
+    tensors.push_back(*std::move(tensor));
+  }
+  auto results = graph::Interpret(*module, tensors);
+  if (!results.ok()) return {results.status().ToString()};
+  std::vector<std::string> out;
+  for (const Tensor& tensor : *results) out.push_back(graph::FormatTensor(tensor));
+  return out;
+}
+
+using Texts = std::vector<std::string>;
+
+GraphParts OneNode(const Message& node, const std::vector<Message>& inputs,
+                   const std::vector<Message>& outputs,
+                   const std::vector<Message>& initialisers = {}) {
+  return {{node}, initialisers, inputs, outputs};
+}
+
+TEST(OnnxImport, AddBroadcasts) {
+  const auto model = ModelOf(
+      OneNode(Node("Add", {"x", "b"}, {"y"}), {ValueInfo("x", kF32, {"n", 2})},
+              {ValueInfo("y", kF32, {"n", 2})}, {testing::FloatTensor("b", {2}, {10, 20})}));
+  EXPECT_EQ(RunModel(model, {"f32[2, 2]{1, 2, 3, 4}"}), (Texts{"f32[2, 2]{11, 22, 13, 24}"}));
+  const auto module = Import(model);
+  ASSERT_TRUE(module.ok());
+  const auto& entry = module->entry();
+  EXPECT_EQ(module->values[entry.parameters[0]].name, "x");
+  EXPECT_EQ(entry.result_names, (Texts{"y"}));
+  EXPECT_EQ(graph::FormatType(module->exprs, module->values[entry.results[0]].type), "f32[n, 2]");
+}
+
+TEST(OnnxImport, NamesDims) {
+  const auto model = ModelOf(
+      OneNode(Node("Concat", {"a", "b"}, {"y"}, {testing::IntAttribute("axis", 0)}),
+              {ValueInfo("a", kF32, {"batch size", -1}), ValueInfo("b", kF32, {"", "batch_size"})},
+              {ValueInfo("y", kF32, {"", ""})}));
+  const auto module = Import(model);
+  ASSERT_TRUE(module.ok()) << module.status().ToString();
+  const auto type = [&](size_t i) {
+    return graph::FormatType(module->exprs, module->values[module->entry().parameters[i]].type);
+  };
+  EXPECT_EQ(type(0), "f32[batch_size, a_1]");
+  EXPECT_EQ(type(1), "f32[b_0, batch_size_2]");
+  ImportOptions options;
+  options.symbol_values = {{"batch size", 4}, {"a_1", 3}};
+  const auto fixed = Import(model, nullptr, options);
+  ASSERT_TRUE(fixed.ok()) << fixed.status().ToString();
+  EXPECT_EQ(graph::FormatType(fixed->exprs, fixed->values[fixed->entry().parameters[0]].type),
+            "f32[4, 3]");
+}
+
+// What exporters write for x.view(x.shape[0], -1): no shape arithmetic is left.
+TEST(OnnxImport, ShapeArithmeticVanishes) {
+  GraphParts parts;
+  parts.inputs = {ValueInfo("x", kF32, {"n", 3, 4})};
+  parts.outputs = {ValueInfo("y", kF32, {"n", 12})};
+  parts.initialisers = {IntTensor("zero", {}, {0}), IntTensor("axes", {1}, {0}),
+                        IntTensor("rest", {1}, {-1})};
+  parts.nodes = {Node("Shape", {"x"}, {"s"}), Node("Gather", {"s", "zero"}, {"g"}),
+                 Node("Unsqueeze", {"g", "axes"}, {"u"}),
+                 Node("Concat", {"u", "rest"}, {"c"}, {testing::IntAttribute("axis", 0)}),
+                 Node("Reshape", {"x", "c"}, {"y"})};
+  const auto module = Import(ModelOf(parts));
+  ASSERT_TRUE(module.ok()) << module.status().ToString();
+  const auto& value = module->values[module->entry().results[0]];
+  EXPECT_EQ(graph::FormatType(module->exprs, value.type), "f32[n, 12]");
+  EXPECT_EQ(module->nodes[value.producer].op->name, "reshape");
+  EXPECT_EQ(module->nodes[value.producer].operands[0], module->entry().parameters[0]);
+}
+
+TEST(OnnxImport, SortsNodesAndKeepsPassThroughOutputsApart) {
+  GraphParts parts;
+  parts.inputs = {ValueInfo("x", kF32, {2})};
+  parts.outputs = {ValueInfo("z", kF32, {2}), ValueInfo("i", kF32, {2}), ValueInfo("w", kF32, {2})};
+  parts.initialisers = {testing::FloatTensor("w", {2}, {5, 6})};
+  parts.nodes = {Node("Neg", {"y"}, {"z"}), Node("Abs", {"x"}, {"y"}),
+                 Node("Identity", {"x"}, {"i"})};
+  EXPECT_EQ(RunModel(ModelOf(parts), {"f32[2]{-1, 2}"}),
+            (Texts{"f32[2]{-1, -2}", "f32[2]{-1, 2}", "f32[2]{5, 6}"}));
+}
+
+TEST(OnnxImport, InlinesFunctionsWithAttributes) {
+  // F(a; alpha) = LeakyRelu(a, alpha); alpha defaults to 0.5.
+  Message function;
+  function.Text(1, "F").Text(4, "a").Text(5, "b").Text(10, "custom");
+  function.Sub(11, testing::FloatAttribute("alpha", 0.5f));
+  Message reference;
+  reference.Text(1, "alpha").Text(21, "alpha").Varint(20, 1);
+  function.Sub(7, Node("LeakyRelu", {"a"}, {"b"}, {reference}));
+  function.Sub(9, Message().Varint(2, 17));
+  GraphParts parts;
+  parts.inputs = {ValueInfo("x", kF32, {2})};
+  parts.outputs = {ValueInfo("y", kF32, {2}), ValueInfo("z", kF32, {2})};
+  parts.nodes = {Node("F", {"x"}, {"y"}, {}, "", "custom"),
+                 Node("F", {"x"}, {"z"}, {testing::FloatAttribute("alpha", 0.25f)}, "", "custom")};
+  const auto model = ModelOf(parts, 17, {function}, {"custom"});
+  EXPECT_EQ(RunModel(model, {"f32[2]{-4, 4}"}), (Texts{"f32[2]{-2, 4}", "f32[2]{-1, 4}"}));
+}
+
+TEST(OnnxImport, StopsRecursiveFunctions) {
+  Message function;
+  function.Text(1, "F").Text(4, "a").Text(5, "b").Text(10, "custom");
+  function.Sub(7, Node("F", {"a"}, {"b"}, {}, "again", "custom"));
+  function.Sub(9, Message().Text(1, "custom").Varint(2, 1));
+  const auto model = ModelOf(OneNode(Node("F", {"x"}, {"y"}, {}, "n", "custom"),
+                                     {ValueInfo("x", kF32, {2})}, {ValueInfo("y", kF32, {2})}),
+                             17, {function}, {"custom"});
+  const auto module = Import(model);
+  ASSERT_FALSE(module.ok());
+  EXPECT_EQ(module.status().code(), StatusCode::kOutOfRange);
+  EXPECT_NE(module.status().message().find("Functions call functions deeper than the limit of 32."),
+            std::string::npos);
+}
+
+TEST(OnnxImport, IfTakesWhatItsBranchesRead) {
+  const Message then_graph =
+      GraphOf({{Node("Add", {"x", "x"}, {"t"})}, {}, {}, {ValueInfo("t", kF32, {2})}});
+  const Message else_graph =
+      GraphOf({{Node("Mul", {"x", "k"}, {"e"})}, {}, {}, {ValueInfo("e", kF32, {2})}});
+  GraphParts parts;
+  parts.inputs = {ValueInfo("c", kBool, {}), ValueInfo("x", kF32, {2})};
+  parts.outputs = {ValueInfo("y", kF32, {2})};
+  parts.initialisers = {testing::FloatTensor("k", {}, {10})};
+  parts.nodes = {Node("If", {"c"}, {"y"},
+                      {testing::GraphAttribute("then_branch", then_graph),
+                       testing::GraphAttribute("else_branch", else_graph)})};
+  EXPECT_EQ(RunModel(ModelOf(parts), {"bool[]{true}", "f32[2]{1, 2}"}), (Texts{"f32[2]{2, 4}"}));
+  EXPECT_EQ(RunModel(ModelOf(parts), {"bool[]{false}", "f32[2]{1, 2}"}), (Texts{"f32[2]{10, 20}"}));
+}
+
+TEST(OnnxImport, LoopCarriesAndStacks) {
+  // state = state + i; every state is stacked.
+  const Message body = GraphOf(
+      {{Node("Cast", {"i"}, {"f"}, {testing::IntAttribute("to", kF32)}),
+        Node("Add", {"s", "f"}, {"s2"}), Node("Identity", {"go"}, {"go2"}),
+        Node("Identity", {"s2"}, {"row"})},
+       {},
+       {ValueInfo("i", kI64, {}), ValueInfo("go", kBool, {}), ValueInfo("s", kF32, {})},
+       {ValueInfo("go2", kBool, {}), ValueInfo("s2", kF32, {}), ValueInfo("row", kF32, {})}});
+  GraphParts parts;
+  parts.inputs = {ValueInfo("x", kF32, {})};
+  parts.outputs = {ValueInfo("last", kF32, {}), ValueInfo("all", kF32, {4})};
+  parts.initialisers = {IntTensor("n", {}, {4})};
+  parts.nodes = {
+      Node("Loop", {"n", "", "x"}, {"last", "all"}, {testing::GraphAttribute("body", body)})};
+  EXPECT_EQ(RunModel(ModelOf(parts), {"f32[]{10}"}),
+            (Texts{"f32[]{16}", "f32[4]{10, 11, 13, 16}"}));
+}
+
+TEST(OnnxImport, ScanReadsSlices) {
+  const Message body = GraphOf({{Node("Add", {"s", "x"}, {"s2"}), Node("Neg", {"s2"}, {"row"})},
+                                {},
+                                {ValueInfo("s", kF32, {2}), ValueInfo("x", kF32, {2})},
+                                {ValueInfo("s2", kF32, {2}), ValueInfo("row", kF32, {2})}});
+  GraphParts parts;
+  parts.inputs = {ValueInfo("init", kF32, {2}), ValueInfo("xs", kF32, {"t", 2})};
+  parts.outputs = {ValueInfo("last", kF32, {2}), ValueInfo("rows", kF32, {"t", 2})};
+  parts.nodes = {
+      Node("Scan", {"init", "xs"}, {"last", "rows"},
+           {testing::GraphAttribute("body", body), testing::IntAttribute("num_scan_inputs", 1)})};
+  EXPECT_EQ(RunModel(ModelOf(parts), {"f32[2]{0, 1}", "f32[3, 2]{1, 2, 3, 4, 5, 6}"}),
+            (Texts{"f32[2]{9, 13}", "f32[3, 2]{-1, -3, -4, -7, -9, -13}"}));
+}
+
+struct Wrong {
+  const char* what;
+  Message model;
+  StatusCode code;
+  std::string message;
+};
+
+std::vector<Wrong> WrongModels() {
+  const auto x = ValueInfo("x", kF32, {2, 3});
+  const auto y = ValueInfo("y", kF32, {2, 3});
+  std::vector<Wrong> wrong;
+  const auto add = [&](const char* what, const Message& model, StatusCode code,
+                       const std::string& message) {
+    wrong.push_back({what, model, code, "m.onnx: " + message});
+  };
+  using enum StatusCode;
+  add("cycle",
+      ModelOf({{Node("Relu", {"b"}, {"a"}, {}, "first"), Node("Relu", {"a"}, {"b"}, {}, "second")},
+               {},
+               {x},
+               {ValueInfo("b", kF32, {2, 3})}}),
+      kInvalidArgument,
+      "Node 'first' (Relu): It depends on itself through a cycle of 2 nodes or their readers.");
+  add("two producers",
+      ModelOf({{Node("Relu", {"x"}, {"y"}, {}, "first"), Node("Abs", {"x"}, {"y"}, {}, "second")},
+               {},
+               {x},
+               {y}}),
+      kInvalidArgument, "Node 'second' (Abs): Output 'y' is already produced by node 'first'.");
+  add("output named as input", ModelOf({{Node("Relu", {"x"}, {"x"}, {}, "n")}, {}, {x}, {x}}),
+      kInvalidArgument,
+      "Node 'n' (Relu): Output 'x' is already produced by an input or initialiser.");
+  add("input twice", ModelOf({{Node("Relu", {"x"}, {"y"})}, {}, {x, x}, {y}}), kInvalidArgument,
+      "Input 'x' is declared twice.");
+  add("initialiser twice",
+      ModelOf({{Node("Relu", {"x"}, {"y"})},
+               {testing::FloatTensor("w", {}, {1}), testing::FloatTensor("w", {}, {1})},
+               {x},
+               {y}}),
+      kInvalidArgument, "Initialiser 'w' is defined twice.");
+  add("missing input", ModelOf({{Node("Relu", {"gone"}, {"y"}, {}, "n")}, {}, {x}, {y}}),
+      kInvalidArgument, "Node 'n' (Relu): Input 'gone' is produced by nothing.");
+  add("missing output", ModelOf({{Node("Relu", {"x"}, {"z"})}, {}, {x}, {y}}), kInvalidArgument,
+      "Output 'y' is produced by nothing.");
+  add("unknown ops",
+      ModelOf(
+          {{Node("Frobnicate", {"x"}, {"a"}, {}, "n1"), Node("Frobnicate", {"a"}, {"b"}, {}, "n2"),
+            Node("Twiddle", {"x"}, {"c"}, {}, "n3", "com.microsoft"),
+            Node("Add", {"b", "c"}, {"y"})},
+           {},
+           {x},
+           {y}},
+          17, {}, {"com.microsoft"}),
+      kUnimplemented,
+      "2 ops are not supported: Frobnicate (opset 17, 1 node, first 'n1'): there is no such op "
+      "here.; "
+      "com.microsoft.Twiddle (opset 1, 1 node, first 'n3'): there is no such op here.");
+  add("unknown domain", ModelOf({{Node("Relu", {"x"}, {"y"}, {}, "n", "other")}, {}, {x}, {y}}),
+      kInvalidArgument,
+      "Node 'n' (Relu): Its domain 'other' is not among the opset imports of the model.");
+  add("too few inputs", ModelOf({{Node("Add", {"x"}, {"y"}, {}, "n")}, {}, {x}, {y}}),
+      kInvalidArgument, "Node 'n' (Add): It has 1 inputs; Add needs 2.");
+  add("too many inputs",
+      ModelOf({{Node("Gemm", {"x", "x", "x", "x"}, {"y"}, {}, "n")}, {}, {x}, {y}}),
+      kInvalidArgument, "Node 'n' (Gemm): It has 4 inputs; Gemm needs 2 to 3.");
+  add("too many outputs", ModelOf({{Node("Relu", {"x"}, {"y", "z"}, {}, "n")}, {}, {x}, {y}}),
+      kInvalidArgument, "Node 'n' (Relu): It has 2 outputs; Relu gives at most 1.");
+  add("unknown attribute",
+      ModelOf(
+          {{Node("Relu", {"x"}, {"y"}, {testing::IntAttribute("slope", 1)}, "n")}, {}, {x}, {y}}),
+      kInvalidArgument, "Node 'n' (Relu): Attribute 'slope' is not known; Relu has none.");
+  add("attribute of another kind",
+      ModelOf({{Node("Flatten", {"x"}, {"y"}, {testing::FloatAttribute("axis", 1)}, "n")},
+               {},
+               {x},
+               {y}}),
+      kInvalidArgument, "Node 'n' (Flatten): Attribute 'axis' is a float; it must be an integer.");
+  add("axis outside",
+      ModelOf(
+          {{Node("Flatten", {"x"}, {"y"}, {testing::IntAttribute("axis", 5)}, "n")}, {}, {x}, {y}}),
+      kInvalidArgument, "Node 'n' (Flatten): Axis 5 is outside [-2, 2).");
+  add("rank of Conv", ModelOf({{Node("Conv", {"x", "x"}, {"y"}, {}, "conv1")}, {}, {x}, {y}}),
+      kInvalidArgument, "Node 'conv1' (Conv): Input 'X' has 2 dimensions; Conv needs at least 3.");
+  add("declared type",
+      ModelOf({{Node("Relu", {"x"}, {"y"})}, {}, {x}, {ValueInfo("y", kI64, {2, 3})}}),
+      kInvalidArgument, "Output 'y' is declared int64 (7); the graph computes f32.");
+  add("huge dim",
+      ModelOf({{Node("Relu", {"x"}, {"y"})}, {}, {ValueInfo("x", kF32, {int64_t{1} << 41})}, {y}}),
+      kOutOfRange, "Input 'x' has a dim of 2199023255552; the limit is 1099511627776.");
+  add("raw data of another size",
+      ModelOf({{Node("Relu", {"w"}, {"y"})}, {testing::FloatTensor("w", {3}, {1})}, {}, {y}}),
+      kInvalidArgument, "Initialiser 'w' has 4 bytes of raw data; its type and shape need 12.");
+  add("string input", ModelOf({{Node("Relu", {"x"}, {"y"})}, {}, {ValueInfo("x", 8, {2})}, {y}}),
+      kUnimplemented, "Input 'x': Element type string (8) is not supported.");
+  add("old opset", ModelOf({{Node("Add", {"x", "x"}, {"y"}, {}, "n")}, {}, {x}, {y}}, 6),
+      kUnimplemented,
+      "1 op is not supported: Add (opset 6, 1 node, first 'n'): there is no such op here.");
+  add("no graph", Message().Varint(1, 8), kInvalidArgument,
+      "The file holds no graph; it may be no ONNX model.");
+  add("a shape that is data",
+      ModelOf(
+          {{Node("Reshape", {"x", "s"}, {"y"}, {}, "n")}, {}, {x, ValueInfo("s", kI64, {2})}, {y}}),
+      kUnimplemented,
+      "1 op is not supported: Reshape (opset 17, 1 node, first 'n'): Input 'shape' is computed "
+      "from data; it must "
+      "be known from constants and shapes.");
+  return wrong;
+}
+
+TEST(OnnxImport, NamesWhatIsWrong) {
+  for (const Wrong& test : WrongModels()) {
+    const auto module = Import(test.model);
+    ASSERT_FALSE(module.ok()) << test.what;
+    EXPECT_EQ(module.status().code(), test.code) << test.what;
+    EXPECT_EQ(module.status().ToLine(), test.message) << test.what;
+  }
+}
+
+TEST(OnnxImport, ReportListsEveryUnsupportedOp) {
+  ImportReport report;
+  GraphParts parts;
+  parts.inputs = {ValueInfo("x", kF32, {2})};
+  parts.outputs = {ValueInfo("y", kF32, {2})};
+  parts.nodes = {Node("A", {"x"}, {"a"}, {}, "n1"), Node("A", {"x"}, {"b"}, {}, "n2"),
+                 Node("B", {"x"}, {"c"}, {}, "n3"), Node("Sum", {"a", "b", "c"}, {"y"}, {}, "n4")};
+  EXPECT_FALSE(Import(ModelOf(parts), &report).ok());
+  ASSERT_EQ(report.unsupported.size(), 2u);
+  EXPECT_EQ(report.unsupported[0].op_type, "A");
+  EXPECT_EQ(report.unsupported[0].nodes, 2);
+  EXPECT_EQ(report.unsupported[0].first_node, "n1");
+  EXPECT_EQ(report.unsupported[1].op_type, "B");
+  EXPECT_EQ(report.opset, 17);
+}
+
+TEST(OnnxImport, AttributesAndInputsMeanTheSame) {
+  // Squeeze, Slice, Clip and Softmax before and after their change.
+  const auto x = ValueInfo("x", kF32, {1, 3});
+  const auto y = ValueInfo("y", kF32, {""});
+  const std::string input = "f32[1, 3]{-1, 0, 5}";
+  EXPECT_EQ(
+      RunModel(ModelOf(OneNode(Node("Squeeze", {"x"}, {"y"}, {testing::IntsAttribute("axes", {0})}),
+                               {x}, {y}),
+                       11),
+               {input}),
+      (Texts{"f32[3]{-1, 0, 5}"}));
+  EXPECT_EQ(RunModel(ModelOf(OneNode(Node("Squeeze", {"x", "a"}, {"y"}), {x}, {y},
+                                     {IntTensor("a", {1}, {0})}),
+                             13),
+                     {input}),
+            (Texts{"f32[3]{-1, 0, 5}"}));
+  EXPECT_EQ(RunModel(ModelOf(OneNode(Node("Slice", {"x"}, {"y"},
+                                          {testing::IntsAttribute("starts", {1}),
+                                           testing::IntsAttribute("ends", {99}),
+                                           testing::IntsAttribute("axes", {1})}),
+                                     {x}, {y}),
+                             9),
+                     {input}),
+            (Texts{"f32[1, 2]{0, 5}"}));
+  EXPECT_EQ(RunModel(ModelOf(OneNode(Node("Slice", {"x", "s", "e", "a", "t"}, {"y"}), {x}, {y},
+                                     {IntTensor("s", {1}, {-1}), IntTensor("e", {1}, {-99}),
+                                      IntTensor("a", {1}, {1}), IntTensor("t", {1}, {-2})})),
+                     {input}),
+            (Texts{"f32[1, 2]{5, -1}"}));
+  EXPECT_EQ(RunModel(ModelOf(OneNode(Node("Clip", {"x"}, {"y"},
+                                          {testing::FloatAttribute("min", 0),
+                                           testing::FloatAttribute("max", 4)}),
+                                     {x}, {y}),
+                             10),
+                     {input}),
+            (Texts{"f32[1, 3]{0, 0, 4}"}));
+  EXPECT_EQ(RunModel(ModelOf(OneNode(Node("Clip", {"x", "", "m"}, {"y"}), {x}, {y},
+                                     {testing::FloatTensor("m", {}, {4})})),
+                     {input}),
+            (Texts{"f32[1, 3]{-1, 0, 4}"}));
+}
+
+// The document is the table.
+TEST(OnnxImport, DocumentsTheTable) {
+  const std::string path = HALYARD_SOURCE_DIR "/docs/onnx.md";
+  if (EnvFlag(EnvVar::kBless)) std::ofstream(path) << FormatSupportedOps();
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_EQ(text.str(), FormatSupportedOps()) << "Run compiler_tests with HALYARD_BLESS=1.";
+}
+
+}  // namespace
+}  // namespace halyard::onnx

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// A thousand damaged models: each is imported or refused with one line, and no single allocation
+// passes 1 GiB, whatever sizes the damage makes the file claim.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "compiler/graph/verifier.h"
+#include "compiler/import/onnx_import.h"
+#include "tests/compiler/import/model_writer.h"
+
+// Sanitizers reserve more address space than any limit; they have a limit of their own on
+// allocations.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HALYARD_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define HALYARD_SANITIZED 1
+#endif
+#endif
+#ifndef HALYARD_SANITIZED
+#define HALYARD_SANITIZED 0
+#endif
+
+namespace halyard::onnx {
+namespace {
+
+using testing::FloatTensor;
+using testing::GraphOf;
+using testing::IntTensor;
+using testing::kBool;
+using testing::kF32;
+using testing::Message;
+using testing::ModelOf;
+using testing::Node;
+using testing::ValueInfo;
+
+// Small models that between them have weights, shape arithmetic, windows, control flow and
+// functions.
+std::vector<std::string> Seeds() {
+  std::vector<std::string> seeds;
+  seeds.push_back(
+      ModelOf(
+          {{Node("Conv", {"x", "w", "b"}, {"c"}, {testing::IntsAttribute("pads", {1, 1, 1, 1})}),
+            Node("Relu", {"c"}, {"r"}),
+            Node("MaxPool", {"r"}, {"p"}, {testing::IntsAttribute("kernel_shape", {2, 2})}),
+            Node("GlobalAveragePool", {"p"}, {"g"}), Node("Flatten", {"g"}, {"y"})},
+           {FloatTensor("w", {2, 1, 3, 3}, std::vector<float>(18, 0.5f)),
+            FloatTensor("b", {2}, {1, 2})},
+           {ValueInfo("x", kF32, {"n", 1, 8, 8})},
+           {ValueInfo("y", kF32, {"n", 2})}})
+          .str());
+  seeds.push_back(
+      ModelOf(
+          {{Node("Shape", {"x"}, {"s"}), Node("Slice", {"s", "zero", "one"}, {"n"}),
+            Node("Concat", {"n", "rest"}, {"t"}, {testing::IntAttribute("axis", 0)}),
+            Node("Reshape", {"x", "t"}, {"f"}), Node("MatMul", {"f", "w"}, {"m"}),
+            Node("Softmax", {"m"}, {"q"}),
+            Node("Gather", {"q", "idx"}, {"y"}, {testing::IntAttribute("axis", 1)}),
+            Node("Einsum", {"q", "q"}, {"e"}, {testing::TextAttribute("equation", "ij,kj->ik")}),
+            Node("Resize", {"x", "", "scales"}, {"z"},
+                 {testing::TextAttribute("mode", "nearest")})},
+           {IntTensor("zero", {1}, {0}), IntTensor("one", {1}, {1}), IntTensor("rest", {1}, {-1}),
+            FloatTensor("w", {6, 4}, std::vector<float>(24, 0.25f)), IntTensor("idx", {2}, {0, 3}),
+            FloatTensor("scales", {3}, {1, 2, 2})},
+           {ValueInfo("x", kF32, {"n", 2, 3})},
+           {ValueInfo("y", kF32, {"n", 2}), ValueInfo("e", kF32, {"n", "n"}),
+            ValueInfo("z", kF32, {"", "", ""})}})
+          .str());
+  const Message then_graph =
+      GraphOf({{Node("Add", {"x", "x"}, {"t"})}, {}, {}, {ValueInfo("t", kF32, {2})}});
+  const Message else_graph =
+      GraphOf({{Node("F", {"x"}, {"e"}, {}, "", "custom")}, {}, {}, {ValueInfo("e", kF32, {2})}});
+  Message function;
+  function.Text(1, "F").Text(4, "a").Text(5, "b").Text(10, "custom");
+  function.Sub(7, Node("Pad", {"a", "p"}, {"c"}));
+  function.Sub(7, Node("Constant", {}, {"p"}, {testing::IntsAttribute("value_ints", {0, 0})}));
+  function.Sub(7, Node("Neg", {"c"}, {"b"}));
+  function.Sub(9, Message().Varint(2, 17));
+  seeds.push_back(ModelOf({{Node("If", {"c"}, {"y"},
+                                 {testing::GraphAttribute("then_branch", then_graph),
+                                  testing::GraphAttribute("else_branch", else_graph)})},
+                           {},
+                           {ValueInfo("c", kBool, {}), ValueInfo("x", kF32, {2})},
+                           {ValueInfo("y", kF32, {2})}},
+                          17, {function}, {"custom"})
+                      .str());
+  return seeds;
+}
+
+// Copies one stretch over another, flips bits, inserts and removes, and sets bytes to telling
+// values.
+void Mutate(std::string& bytes, std::mt19937_64& random) {
+  const int edits = 1 + static_cast<int>(random() % 2);
+  for (int i = 0; i < edits && !bytes.empty(); ++i) {
+    const size_t at = random() % bytes.size();
+    switch (random() % 8) {
+      case 0:
+      case 6:
+      case 7:
+        bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8));
+        break;
+      case 1:
+        bytes[at] = static_cast<char>(random());
+        break;
+      case 2:
+        bytes[at] = "\x00\x01\x7f\x80\xff"[random() % 5];
+        break;
+      case 3:
+        bytes.erase(at, 1 + random() % 8);
+        break;
+      case 4:
+        bytes.insert(at, std::string(1 + random() % 10, static_cast<char>(0xff)));
+        break;
+      default: {
+        const size_t from = random() % bytes.size();
+        const std::string piece = bytes.substr(from, 1 + random() % 16);
+        bytes.replace(at, piece.size(), piece);
+      }
+    }
+  }
+}
+
+TEST(OnnxMutation, SeedsAreSound) {
+  for (const std::string& seed : Seeds()) {
+    auto module = ImportOnnxBytes({reinterpret_cast<const uint8_t*>(seed.data()), seed.size()});
+    ASSERT_TRUE(module.ok()) << module.status().ToString();
+    const Status verified = graph::VerifyModule(*module);
+    EXPECT_TRUE(verified.ok()) << verified.ToString();
+  }
+}
+
+TEST(OnnxMutation, DamageGivesAModuleOrOneLine) {
+#if !HALYARD_SANITIZED
+  // A lie about a size that reached an allocation would meet this limit and fail as OUT_OF_MEMORY.
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = rlim_t{3} << 30;
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &low), 0);
+#endif
+  const std::vector<std::string> seeds = Seeds();
+  int imported = 0;
+  for (uint64_t i = 0; i < 1000; ++i) {
+    std::mt19937_64 random(i);
+    std::string bytes = seeds[i % seeds.size()];
+    Mutate(bytes, random);
+    auto module = ImportOnnxBytes({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+    if (!module.ok()) {
+      const std::string line = module.status().ToLine();
+      EXPECT_EQ(line.find('\n'), std::string::npos) << "seed " << i;
+      EXPECT_EQ(line.rfind("model: ", 0), 0u) << "seed " << i << ": " << line;
+      EXPECT_NE(module.status().code(), StatusCode::kInternal) << "seed " << i << ": " << line;
+      EXPECT_NE(module.status().code(), StatusCode::kOutOfMemory) << "seed " << i << ": " << line;
+      continue;
+    }
+    ++imported;
+    const Status verified = graph::VerifyModule(*module);
+    EXPECT_TRUE(verified.ok()) << "seed " << i << ": " << verified.ToString();
+  }
+  // Names and values of weights can change without harm, but most damage is seen.
+  EXPECT_GT(imported, 50);
+  EXPECT_LT(imported, 800);
+#if !HALYARD_SANITIZED
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+#endif
+}
+
+}  // namespace
+}  // namespace halyard::onnx
