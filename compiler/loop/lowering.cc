@@ -221,7 +221,22 @@ Status Lowering::Define(graph::ValueId result, const graph::Node& node, Definiti
     }
     return state.is_result ? Realise(result) : OkStatus();
   }
-  if (state.is_result || is_too_big || (is_reused && is_too_costly_twice)) return Realise(result);
+  // What several users compute from a template's result is computed once, in the template's
+  // epilogue.
+  bool extends_template = false;
+  for (graph::ValueId v : node.operands) {
+    if (!is_reused || v == graph::kNone) continue;
+    BufferId buffer = states_[BaseOf(v)].buffer;
+    for (const Kernel& kernel : function_.kernels) {
+      if (buffer == kNone || kernel.template_kind == TemplateKind::kNone) continue;
+      for (const Op& op : kernel.ops) {
+        extends_template |= op.kind == OpKind::kStore && op.buffer == buffer;
+      }
+    }
+  }
+  if (state.is_result || is_too_big || extends_template || (is_reused && is_too_costly_twice)) {
+    return Realise(result);
+  }
   return OkStatus();
 }
 
