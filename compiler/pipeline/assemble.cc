@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 #include "compiler/graph/printer.h"
-#include "compiler/kernel/printer.h"
+#include "compiler/kernel/text.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/plan/arena_plan.h"
 #include "compiler/plan/size_convert.h"
@@ -35,6 +35,7 @@ class Assembler {
     entry_.name = module_.entry().name.empty() ? "main" : module_.entry().name;
     entry_.blocks.emplace_back();
     HY_TRY(DeclareInputsAndOutputs());
+    HY_TRY(AddGuards());
     for (size_t i = 0; i < state_.segments.size(); ++i) {
       Segment& segment = state_.segments[i];
       if (segment.is_interpreted) {
@@ -112,6 +113,7 @@ class Assembler {
     for (size_t i = 0; i < graph.results.size(); ++i) {
       const ValueId value = graph.results[i];
       HY_ASSIGN(program::TensorDesc desc, Describe(value));
+      if (i < graph.result_names.size()) desc.name = graph.result_names[i];
       entry_.outputs.push_back(desc);
       HY_ASSIGN(const uint32_t range, AddRange(StorageKind::kOutput, i, SizeOf(value), desc.name));
       output_ranges_.push_back(range);
@@ -119,6 +121,19 @@ class Assembler {
       const graph::NodeId producer = module_.values[value].producer;
       if (producer != kNone && module_.nodes[producer].constant == kNone) {
         place_of_.try_emplace(value, range);
+      }
+    }
+    return OkStatus();
+  }
+
+  // Dims that shape rules took as equal must be: a - b >= 0 and b - a >= 0.
+  Status AddGuards() {
+    for (const auto& [a, b] : module_.assumed_equal) {
+      if (a == b) continue;
+      const std::string text = fmt::format("{} == {}", exprs_.Format(a), exprs_.Format(b));
+      for (Expr difference : {exprs_.Sub(a, b), exprs_.Sub(b, a)}) {
+        HY_ASSIGN(program::SizeExpr size, Convert(difference));
+        entry_.guards.push_back({std::move(size), text});
       }
     }
     return OkStatus();
@@ -298,7 +313,7 @@ class Assembler {
     const uint32_t executable = executable_of_device_[device];
     kernel::Kernel nameless = code;
     nameless.name = "k";
-    const std::string text = kernel::PrintKernel(nameless);
+    const std::string text = kernel::FormatKernel(nameless);
     auto [found, is_new] =
         kernels_.try_emplace({device, text}, state_.executables[executable].kernels.size());
     if (is_new) {

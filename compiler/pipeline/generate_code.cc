@@ -51,8 +51,9 @@ Status GenerateCode(CompileState& state) {
   const auto work = [&] {
     for (size_t i = next++; i < executables.size(); i = next++) {
       failures[i] = CatchAll([&]() -> Status {
-        HY_ASSIGN(executables[i].code, codegen::EmitCpuImage(
-                                           modules[i], state.program.devices[executables[i].device].target));
+        const Target& target = state.program.devices[executables[i].device].target;
+        HY_ASSIGN(cpu::CpuImage image, cpu::EmitCpuImage(modules[i], target));
+        executables[i].code = std::move(image.bytes);
         return OkStatus();
       });
     }

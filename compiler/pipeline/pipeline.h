@@ -51,7 +51,7 @@ struct RunOptions {
   std::set<std::string, std::less<>> disabled;
 };
 
-// From HALYARD_DUMP, HALYARD_DUMP_DIR, HALYARD_STOP_AFTER and HALYARD_DISABLE_PASS. INVALID_ARGUMENT on a
+// From HALYARD_DUMP, HALYARD_STOP_AFTER and HALYARD_DISABLE_PASS. INVALID_ARGUMENT on a
 // name that is no pass.
 Result<RunOptions> RunOptionsFromEnvironment();
 
@@ -62,5 +62,7 @@ Status RunPasses(CompileState& state, const RunOptions& options, std::string_vie
 
 // The whole compilation: what hy_compiler_get hands to the runtime.
 Result<CompileResult> Compile(const CompileRequest& request);
+// Its first passes only: whether the source is a well-formed graph.
+Status ImportAndVerify(const CompileRequest& request);
 
 }  // namespace halyard::pipeline

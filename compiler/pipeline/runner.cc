@@ -77,23 +77,23 @@ const Pass* FindPass(std::string_view name) {
 
 Result<RunOptions> RunOptionsFromEnvironment() {
   RunOptions options;
-  const std::string dump = env::Get(env::Variable::kDump);
+  const std::string dump = EnvString(EnvVar::kDump);
   if (!dump.empty()) {
-    options.dump_passes = dump;
-    options.dump_folder = env::Get(env::Variable::kDumpDir);
-    HY_TRY(CheckNames("HALYARD_DUMP", SplitNames(dump)));
+    const size_t at = dump.find('@');
+    options.dump_passes = dump.substr(0, at);
+    options.dump_folder = at == std::string::npos ? "." : dump.substr(at + 1);
+    HY_TRY(CheckNames("HALYARD_DUMP", SplitNames(options.dump_passes)));
   }
-  options.stop_after = env::Get(env::Variable::kStopAfter);
+  options.stop_after = EnvString(EnvVar::kStopAfter);
   if (!options.stop_after.empty()) HY_TRY(CheckNames("HALYARD_STOP_AFTER", {options.stop_after}));
-  const std::vector<std::string> disabled = SplitNames(env::Get(env::Variable::kDisablePass));
-  HY_TRY(CheckNames("HALYARD_DISABLE_PASS", disabled));
-  for (const std::string& name : disabled) {
-    if (name != "*" && FindPass(name)->can_disable) {
-      options.disabled.insert(name);
-    } else {
+  for (std::string& name : SplitNames(EnvString(EnvVar::kDisablePass))) {
+    HY_TRY(CheckNames("HALYARD_DISABLE_PASS", {name}));
+    const Pass* pass = FindPass(name);
+    if (pass == nullptr || !pass->can_disable) {
       return InvalidArgument("HALYARD_DISABLE_PASS names '{}', which cannot be disabled: later passes need "
                              "what it gives.", name);
     }
+    options.disabled.insert(std::move(name));
   }
   return options;
 }

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "compiler/loop/lowering.h"
 #include "compiler/ops/op_def.h"
 
 namespace halyard::pipeline {
@@ -17,7 +18,14 @@ using graph::NodeId;
 using graph::ValueId;
 
 bool IsConstant(const Node& node) { return node.constant != kNone; }
-bool IsInterpreted(const Node& node) { return !IsConstant(node) && node.op->lower == nullptr; }
+
+// Why no device can compile the node; OK when one can.
+Status WhyInterpreted(const graph::Module& module, const Node& node) {
+  return IsConstant(node) ? OkStatus() : loop::CanLower(module, node);
+}
+bool IsInterpreted(const graph::Module& module, const Node& node) {
+  return !WhyInterpreted(module, node).ok();
+}
 
 uint32_t Find(std::vector<uint32_t>& parent, uint32_t x) {
   while (parent[x] != x) x = parent[x] = parent[parent[x]];
@@ -44,13 +52,13 @@ Status ClusterNodes(CompileState& state) {
   const std::vector<uint32_t> uses = CountUses(module);
   for (NodeId id : module.entry().nodes) {
     const Node& node = module.nodes[id];
-    if (IsConstant(node) || IsInterpreted(node)) continue;
+    if (IsConstant(node) || IsInterpreted(module, node)) continue;
     for (ValueId operand : node.operands) {
       if (operand == kNone) continue;
       const NodeId producer = module.values[operand].producer;
       if (producer == kNone) continue;
       const Node& source = module.nodes[producer];
-      if (IsConstant(source) || IsInterpreted(source)) continue;
+      if (IsConstant(source) || IsInterpreted(module, source)) continue;
       // A pointwise or view node joins the producer that nothing else reads; so does a reduction of a
       // pointwise value. Two templates never share a cluster.
       const bool joins = node.op->traits & (graph::kElementwise | graph::kView | graph::kReduction);
@@ -100,7 +108,7 @@ Status CutSegments(CompileState& state) {
       const NodeId producer = operand == kNone ? kNone : module.values[operand].producer;
       if (producer != kNone) lowest = std::max(lowest, level[producer]);
     }
-    const uint32_t parity = IsInterpreted(node) ? 1 : 0;
+    const uint32_t parity = IsInterpreted(module, node) ? 1 : 0;
     level[id] = lowest + (lowest % 2 == parity ? 0 : 1);
     // Interpreted nodes of one level may depend on each other: they run in node order.
     nodes_of_level[level[id]].push_back(id);
@@ -114,13 +122,13 @@ Status CutSegments(CompileState& state) {
     if (number % 2 == 1) {
       for (NodeId id : nodes) {
         const Node& node = module.nodes[id];
-        const std::string text = fmt::format("Op '{}' has no lowering; node '{}' runs in the interpreter.",
-                                             node.op->name, node.name);
+        const std::string reason = WhyInterpreted(module, node).message();
         if (state.request != nullptr && !state.request->options.allow_fallback) {
-          return Unimplemented("Op '{}' of node '{}' has no lowering for device '{}', and fallbacks are not "
-                               "allowed.", node.op->name, node.name, state.program.devices[0].name);
+          return Unimplemented("Device '{}' cannot compile op '{}' of node '{}', and fallbacks are not allowed: "
+                               "{}", state.program.devices[0].name, node.op->name, node.name, reason);
         }
-        state.Record("fallback", node.name, text);
+        state.Record("fallback", node.name,
+                     fmt::format("Op '{}' runs in the interpreter: {}", node.op->name, reason));
         Segment segment;
         segment.is_interpreted = true;
         segment.interpreted_node = id;

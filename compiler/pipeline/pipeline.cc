@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/pipeline/pipeline.h"
+
+#include "base/cpu_kernel_abi.h"
+#include "compiler/graph/parser.h"
+#include "compiler/graph/verifier.h"
+#include "compiler/import/onnx_import.h"
+#include "compiler/kernel/expand_math.h"
+#include "compiler/loop/lowering.h"
+#include "compiler/loop/verify.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/passes/graph_passes.h"
+#include "compiler/passes/loop_fuse.h"
+#include "compiler/pipeline/assemble.h"
+#include "compiler/pipeline/schedule_kernels.h"
+#include "compiler/pipeline/segment.h"
+
+namespace halyard::pipeline {
+namespace {
+
+Status Import(CompileState& state) {
+  const CompileRequest& request = *state.request;
+  if (!request.graph_text.empty()) {
+    const auto resolve = [&](uint64_t hash, DType, const std::vector<int64_t>&)
+        -> Result<std::shared_ptr<const graph::ByteSource>> {
+      const auto found = request.graph_constants.find(fmt::format("{:016x}", hash));
+      if (found != request.graph_constants.end()) return found->second;
+      return NotFound("The graph names a constant of hash {:016x} whose bytes were not given.", hash);
+    };
+    HY_ASSIGN(state.module, graph::ParseModule(request.graph_text, resolve));
+    return OkStatus();
+  }
+  onnx::ImportOptions options;
+  options.external_data_folder = request.external_data_folder;
+  options.symbol_values = request.options.symbol_values;
+  onnx::ImportReport report;
+  if (!request.path.empty()) {
+    HY_ASSIGN(state.module, onnx::ImportOnnxFile(request.path, options, &report));
+  } else {
+    HY_ASSIGN(state.module, onnx::ImportOnnxBytes(request.onnx_bytes, options, &report));
+  }
+  for (const std::string& warning : report.warnings) state.Record("import", "model", warning);
+  return OkStatus();
+}
+
+Status VerifyGraph(CompileState& state) { return graph::VerifyModule(state.module); }
+
+// The graph passes share one shape: a function on the module.
+template <Status (*kPass)(graph::Module&)>
+Status OnModule(CompileState& state) {
+  return kPass(state.module);
+}
+
+// The pattern wants a clean graph and can leave a double transpose.
+Status FuseAttention(CompileState& state) {
+  HY_TRY(graph::RemoveDead(state.module));
+  HY_TRY(graph::FuseAttention(state.module));
+  HY_TRY(graph::Canonicalize(state.module));
+  return graph::MergeCommon(state.module);
+}
+
+Status Lower(CompileState& state) {
+  for (Segment& segment : state.segments) {
+    if (segment.is_interpreted) continue;
+    HY_ASSIGN(segment.function, loop::LowerGraph(state.module, segment.graph, {}));
+    HY_TRY(loop::VerifyFunction(segment.function));
+  }
+  return OkStatus();
+}
+
+Status Fuse(CompileState& state) {
+  for (Segment& segment : state.segments) {
+    if (segment.is_interpreted) continue;
+    std::vector<loop::FusionRecord> records;
+    HY_TRY(loop::FuseKernels(segment.function, {}, &records));
+    HY_TRY(loop::VerifyFunction(segment.function));
+    for (const loop::FusionRecord& record : records) {
+      state.Record("fusion", record.consumer,
+                   fmt::format("'{}' {} '{}': {}.", record.producer,
+                               record.is_fused ? "is fused into" : "stays apart from", record.consumer,
+                               record.reason));
+    }
+  }
+  return OkStatus();
+}
+
+Status ExpandMath(CompileState& state) {
+  for (Segment& segment : state.segments) {
+    kernel::ExpandMathOptions options;
+    const uint64_t features = state.program.devices[segment.device].target.cpu_features;
+    options.has_fma = (features & static_cast<uint64_t>(CpuFeature::kAvx2)) != 0;
+    for (schedule::ScheduledKernel& scheduled : segment.kernels) {
+      for (kernel::Kernel& code : scheduled.kernels) {
+        code = kernel::ExpandMath(options.has_fma ? code : kernel::SplitFma(code), options);
+      }
+    }
+  }
+  return OkStatus();
+}
+
+// The whole compiler, in order. Every fact is given by exactly one pass or by the last of a group.
+constexpr Pass kPasses[] = {
+    {"import", "reads the model into Graph IR", Import, 0, kImported, Level::kGraph},
+    {"verify", "rejects an ill-formed graph", VerifyGraph, kImported, kShaped, Level::kGraph},
+    {"propagate-shapes", "replaces shape arithmetic by expressions",
+     OnModule<graph::PropagateShapeValues>, kShaped, 0, Level::kGraph},
+    {"fold-constants", "evaluates nodes whose operands are constants", OnModule<graph::FoldConstants>,
+     kShaped, 0, Level::kGraph, true},
+    {"canonicalize", "removes what changes nothing", OnModule<graph::Canonicalize>, kShaped, 0,
+     Level::kGraph, true},
+    {"merge-common", "merges equal nodes", OnModule<graph::MergeCommon>, kShaped, 0, Level::kGraph, true},
+    {"fold-affine", "folds per-channel scale and shift into convolution weights",
+     OnModule<graph::FoldAffine>, kShaped, 0, Level::kGraph, true},
+    {"fuse-attention", "finds softmax(Q K^T) V and simplifies what it leaves", FuseAttention, kShaped, 0,
+     Level::kGraph, true},
+    {"remove-dead", "drops nodes that no result needs", OnModule<graph::RemoveDead>, kShaped, kSimplified,
+     Level::kGraph},
+    {"cluster", "predicts what will fuse", ClusterNodes, kSimplified, kClustered, Level::kGraph},
+    {"place", "chooses a device for every cluster", PlaceClusters, kClustered, kPlaced, Level::kGraph},
+    {"segment", "cuts the graph where the device changes", CutSegments, kPlaced, kSegmented,
+     Level::kGraph},
+    {"lower", "writes every segment as scalar loop nests", Lower, kSegmented, kLowered, Level::kLoop},
+    {"fuse", "merges loop nests", Fuse, kLowered, kFused, Level::kLoop, true},
+    {"schedule", "tiles, vectorises and distributes every loop nest", ScheduleKernels, kLowered,
+     kScheduled, Level::kKernel},
+    {"expand-math", "writes transcendentals as arithmetic", ExpandMath, kScheduled, 0, Level::kKernel},
+    {"assemble", "packs constants, plans memory and orders the commands", AssembleProgram, kScheduled,
+     kAssembled, Level::kProgram},
+    {"codegen", "compiles the kernels", GenerateCode, kAssembled, kCompiled, Level::kProgram},
+};
+
+// The first pass that runs before what it needs, or -1.
+constexpr int FirstUnmet() {
+  uint32_t facts = 0;
+  int index = 0;
+  for (const Pass& pass : kPasses) {
+    if ((pass.needs & ~facts) != 0) return index;
+    facts |= pass.gives;
+    ++index;
+  }
+  return -1;
+}
+static_assert(FirstUnmet() == -1, "a pass runs before what it needs");
+
+}  // namespace
+
+std::span<const Pass> Passes() { return kPasses; }
+
+Status ImportAndVerify(const CompileRequest& request) {
+  CompileState state;
+  state.request = &request;
+  HY_TRY(Import(state));
+  return VerifyGraph(state);
+}
+
+Result<CompileResult> Compile(const CompileRequest& request) {
+  HY_ASSIGN(const RunOptions options, RunOptionsFromEnvironment());
+  CompileState state;
+  state.request = &request;
+  state.program.devices = request.devices;
+  state.program.model_name = request.path;
+  CompileResult result;
+  HY_TRY(RunPasses(state, options, "", &result.phases));
+  if (!options.stop_after.empty() && options.stop_after != kPasses[std::size(kPasses) - 1].name) {
+    return Cancelled("Compilation stopped after pass '{}', as HALYARD_STOP_AFTER asks.", options.stop_after);
+  }
+  result.program = std::move(state.program);
+  return result;
+}
+
+}  // namespace halyard::pipeline
