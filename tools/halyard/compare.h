@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tools/halyard/npy.h"
+#include "tools/halyard/tensor_io.h"
 
 namespace halyard::tools {
 

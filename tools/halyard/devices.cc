@@ -21,6 +21,8 @@ int Devices(const Options& options) {
   if (paths.empty()) {
     for (const hy_device_info& info : instance.Devices()) paths.push_back(hy::ToString(info.path));
   }
+  std::vector<hy::Device> devices;  // opened before anything is written
+  for (const std::string& path : paths) devices.push_back(instance.Open(path));
   Json json;
   json["drivers"] = Json::array();
   json["devices"] = Json::array();
@@ -38,8 +40,7 @@ int Devices(const Options& options) {
                   driver.device_count, driver.device_count == 1 ? "" : "s");
     }
   }
-  for (const std::string& path : paths) {
-    const hy::Device device = instance.Open(path);
+  for (const hy::Device& device : devices) {
     if (options.json) {
       json["devices"].push_back(Json::parse(device.Report(HY_FORMAT_JSON)));
       continue;

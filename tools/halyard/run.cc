@@ -10,7 +10,7 @@
 
 #include "tools/halyard/command.h"
 #include "tools/halyard/compare.h"
-#include "tools/halyard/npy.h"
+#include "tools/halyard/tensor_io.h"
 
 namespace halyard::tools {
 namespace {
@@ -68,8 +68,11 @@ class Inputs {
   void ReadDirectory(const Options& options) {
     if (options.input_dir.empty()) return;
     for (size_t i = 0; i < infos_.size(); ++i) {
-      const std::string path = options.input_dir + "/input_" + std::to_string(i) + ".npy";
-      if (std::filesystem::exists(path)) tensors_[i] = ReadNpy(path);
+      const std::string path = options.input_dir + "/input_" + std::to_string(i);
+      for (const char* end : {".npy", ".pb"}) {
+        if (tensors_[i].dtype != HY_DTYPE_INVALID || !std::filesystem::exists(path + end)) continue;
+        tensors_[i] = ReadTensor(path + end);
+      }
     }
     if (!std::filesystem::is_directory(options.input_dir)) {
       throw CommandError(kBadModel, options.input_dir + ": there is no such folder");
@@ -85,7 +88,7 @@ class Inputs {
       bool is_known = false;
       for (size_t i = 0; i < infos_.size(); ++i) {
         if (name(i) != wanted) continue;
-        tensors_[i] = ReadNpy(text.substr(at + 2));
+        tensors_[i] = ReadTensor(text.substr(at + 2));
         is_known = true;
       }
       if (!is_known)
@@ -234,14 +237,13 @@ int RunModel(const Options& options) {
     const std::string name = hy::ToString(infos[i].name);
     const std::string file = "/output_" + std::to_string(i) + ".npy";
     if (!options.output_dir.empty()) {
-      WriteNpy(options.output_dir + file, tensor.dtype, tensor.dims, tensor.bytes.data(),
-               tensor.bytes.size());
+      WriteNpy(options.output_dir + file, tensor);
     }
     Json row = {{"name", name}, {"dims", tensor.dims}, {"summary", Summary(tensor)}};
     std::string verdict;
     if (!options.expect_dir.empty()) {
       const Comparison comparison =
-          Compare(tensor, ReadNpy(options.expect_dir + file), options.rtol, options.atol);
+          Compare(tensor, ReadTensor(options.expect_dir + file), options.rtol, options.atol);
       row["is_equal"] = comparison.is_equal;
       row["max_absolute_error"] = comparison.max_absolute;
       row["max_relative_error"] = comparison.max_relative;
@@ -277,9 +279,10 @@ Run AddRunCommand(CLI::App& app) {
   CLI::App* command = app.add_subcommand("run", "Run a model once");
   auto options = std::make_shared<Options>();
   AddModelOptions(*command, options->model);
-  command->add_option("--input", options->inputs, "NAME=@FILE.npy: an input by name")
+  command->add_option("--input", options->inputs, "NAME=@FILE: an input by name, .npy or .pb")
       ->allow_extra_args(false);
-  command->add_option("--input-dir", options->input_dir, "Folder of input_0.npy, input_1.npy, ...");
+  command->add_option("--input-dir", options->input_dir,
+                      "Folder of input_0.npy (or .pb), input_1.npy, ...");
   command->add_option("--output-dir", options->output_dir,
                       "Folder that receives output_0.npy, ...");
   command->add_option("--expect-dir", options->expect_dir, "Folder of expected output_0.npy, ...");

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conversion between the files' tensors and the command's.
+#include "tools/halyard/tensor_io.h"
+
+#include "tools/halyard/command.h"
+#include "tools/tensor_file/tensor_file.h"
+
+namespace halyard::tools {
+
+int64_t Tensor::elements() const {
+  int64_t count = 1;
+  for (const int64_t dim : dims) count *= dim;
+  return count;
+}
+
+size_t ElementBytes(hy_dtype dtype) {
+  if (dtype == HY_DTYPE_F8E4M3 || dtype == HY_DTYPE_F8E5M2) return 0;  // no value form here
+  const int bits = BitWidth(static_cast<DType>(dtype));
+  return bits % 8 == 0 ? static_cast<size_t>(bits) / 8 : 0;
+}
+
+std::string FormatDims(const int64_t* dims, size_t rank) {
+  std::string text = "[";
+  for (size_t i = 0; i < rank; ++i) text += (i == 0 ? "" : ", ") + std::to_string(dims[i]);
+  return text + "]";
+}
+
+Tensor ReadTensor(const std::string& path) {
+  auto file = tensor_file::ReadTensorFile(path);
+  if (!file.ok()) throw CommandError(kBadModel, file.status().ToLine());
+  if (file->dims.size() > HY_MAX_RANK) {
+    throw CommandError(
+        kBadModel, path + ": the tensor has " + std::to_string(file->dims.size()) + " dimensions");
+  }
+  return {static_cast<hy_dtype>(file->dtype), std::move(file->dims), std::move(file->bytes)};
+}
+
+void WriteNpy(const std::string& path, const Tensor& tensor) {
+  const graph::Tensor file{static_cast<DType>(tensor.dtype), tensor.dims, tensor.bytes};
+  const Status status = tensor_file::WriteNpyFile(path, file);
+  if (!status.ok()) throw CommandError(kSystemFailure, status.ToLine());
+}
+
+}  // namespace halyard::tools
