@@ -26,6 +26,11 @@ if(HALYARD_SANITIZE)
 endif()
 
 include(GNUInstallDirs)
+if(HALYARD_FUZZERS)
+  # Coverage of the libraries, without which a fuzzer mutates blindly.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 
