@@ -48,7 +48,7 @@ class Assembler {
     HY_TRY(PlaceArena());
     OrderCommands();
     program_.entries.push_back(std::move(entry_));
-    return program::Verify(program_);
+    return program::VerifyTables(program_);
   }
 
  private:
@@ -308,6 +308,7 @@ class Assembler {
       executable_of_device_[device] = static_cast<uint32_t>(program_.executables.size());
       program_.executables.emplace_back();
       program_.executables.back().device = device;
+      program_.executables.back().format = "cpu-image";
       state_.executables.emplace_back();
     }
     const uint32_t executable = executable_of_device_[device];
