@@ -1,24 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/pipeline/pipeline.h"
 
-#include "base/cpu_kernel_abi.h"
+#include <algorithm>
+
 #include "compiler/graph/parser.h"
 #include "compiler/graph/verifier.h"
 #include "compiler/import/onnx_import.h"
-#include "compiler/kernel/expand_math.h"
 #include "compiler/loop/lowering.h"
 #include "compiler/loop/verify.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/passes/graph_passes.h"
 #include "compiler/passes/loop_fuse.h"
 #include "compiler/pipeline/assemble.h"
+#include "compiler/pipeline/expand_math.h"
 #include "compiler/pipeline/schedule_kernels.h"
 #include "compiler/pipeline/segment.h"
 
 namespace halyard::pipeline {
 namespace {
 
-Status Import(CompileState& state) {
+// Sizes for cost models and races where a dim is a symbol: one item per batch, a short sequence. Never used
+// for correctness.
+constexpr int64_t kBatchHint = 1;
+constexpr int64_t kDimHint = 128;
+
+void SetHints(graph::Module& module) {
+  for (graph::ValueId parameter : module.entry().parameters) {
+    const std::vector<Expr>& dims = module.values[parameter].type.dims;
+    for (size_t axis = 0; axis < dims.size(); ++axis) {
+      if (module.exprs.KindOf(dims[axis]) != ExprKind::kSymbol) continue;
+      const ExprRange range = module.exprs.RangeOf(dims[axis]);
+      module.exprs.SetHint(dims[axis], std::clamp(axis == 0 ? kBatchHint : kDimHint, range.lo, range.hi));
+    }
+  }
+}
+
+Status ReadModel(CompileState& state) {
   const CompileRequest& request = *state.request;
   if (!request.graph_text.empty()) {
     const auto resolve = [&](uint64_t hash, DType, const std::vector<int64_t>&)
@@ -40,6 +57,12 @@ Status Import(CompileState& state) {
     HY_ASSIGN(state.module, onnx::ImportOnnxBytes(request.onnx_bytes, options, &report));
   }
   for (const std::string& warning : report.warnings) state.Record("import", "model", warning);
+  return OkStatus();
+}
+
+Status Import(CompileState& state) {
+  HY_TRY(ReadModel(state));
+  SetHints(state.module);
   return OkStatus();
 }
 
@@ -79,20 +102,6 @@ Status Fuse(CompileState& state) {
                    fmt::format("'{}' {} '{}': {}.", record.producer,
                                record.is_fused ? "is fused into" : "stays apart from", record.consumer,
                                record.reason));
-    }
-  }
-  return OkStatus();
-}
-
-Status ExpandMath(CompileState& state) {
-  for (Segment& segment : state.segments) {
-    kernel::ExpandMathOptions options;
-    const uint64_t features = state.program.devices[segment.device].target.cpu_features;
-    options.has_fma = (features & static_cast<uint64_t>(CpuFeature::kAvx2)) != 0;
-    for (schedule::ScheduledKernel& scheduled : segment.kernels) {
-      for (kernel::Kernel& code : scheduled.kernels) {
-        code = kernel::ExpandMath(options.has_fma ? code : kernel::SplitFma(code), options);
-      }
     }
   }
   return OkStatus();

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "compiler/codegen/cpu/emit.h"
 #include "compiler/kernel/text.h"
+#include "compiler/pipeline/expand_math.h"
 
 namespace halyard::pipeline {
 namespace {
@@ -128,15 +129,25 @@ class Chooser {
     }
     std::vector<std::vector<uint8_t>> images;
     for (const ScheduledKernel& candidate : built) {
-      HY_ASSIGN(cpu::CpuImage image, cpu::EmitCpuImage(kernel::Module{candidate.kernels}, target));
+      kernel::Module code;
+      for (const kernel::Kernel& part : candidate.kernels) {
+        code.kernels.push_back(ExpandMathFor(part, target));
+      }
+      HY_ASSIGN(cpu::CpuImage image, cpu::EmitCpuImage(code, target));
       images.push_back(std::move(image.bytes));
     }
     std::vector<Measurer::Candidate> candidates;
     for (size_t i = 0; i < built.size(); ++i) {
       candidates.push_back(Describe(segment.function, built[i], images[i]));
     }
-    HY_ASSIGN(const std::vector<double> seconds,
-              state_.request->measurer->Measure(segment.device, candidates));
+    const Result<std::vector<double>> measured =
+        state_.request->measurer->Measure(segment.device, candidates);
+    if (!measured.ok()) {
+      // Random data may not suit the kernel, or the sizes assumed for symbols may not fit: no race then.
+      return Choice{schedule::FormatSchedule(first.record),
+                    "first by the analytic model, since the race failed: " + measured.status().message()};
+    }
+    const std::vector<double>& seconds = *measured;
     size_t best = 0;
     for (size_t i = 1; i < seconds.size(); ++i) {
       if (seconds[i] < seconds[best]) best = i;

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/pipeline/expand_math.h"
+
+#include "base/cpu_kernel_abi.h"
+#include "compiler/kernel/expand_math.h"
+
+namespace halyard::pipeline {
+
+kernel::Kernel ExpandMathFor(const kernel::Kernel& code, const Target& target) {
+  kernel::ExpandMathOptions options;
+  options.has_fma = (target.cpu_features & static_cast<uint64_t>(CpuFeature::kAvx2)) != 0;
+  return kernel::ExpandMath(options.has_fma ? code : kernel::SplitFma(code), options);
+}
+
+Status ExpandMath(CompileState& state) {
+  for (Segment& segment : state.segments) {
+    const Target& target = state.program.devices[segment.device].target;
+    for (schedule::ScheduledKernel& scheduled : segment.kernels) {
+      for (kernel::Kernel& code : scheduled.kernels) code = ExpandMathFor(code, target);
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace halyard::pipeline
