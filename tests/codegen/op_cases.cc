@@ -26,8 +26,12 @@ constexpr int kLanes[] = {1, 4, 8, 16};
 
 std::vector<DType> DTypesOf(uint8_t domain) {
   std::vector<DType> out;
-  if (domain & kInts) out.insert(out.end(), std::begin(kInts_), std::end(kInts_));
-  if (domain & kFloats) out.insert(out.end(), std::begin(kFloats_), std::end(kFloats_));
+  // One by one: g++ 12 at -O3 warns of an overflow in a range insert.
+  const auto add = [&out](const auto& dtypes) {
+    for (DType dtype : dtypes) out.push_back(dtype);
+  };
+  if (domain & kInts) add(kInts_);
+  if (domain & kFloats) add(kFloats_);
   if (domain & kBools) out.push_back(DType::kBool);
   return out;
 }
