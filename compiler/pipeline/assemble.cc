@@ -8,8 +8,8 @@
 
 #include "base/hash.h"
 #include "compiler/graph/printer.h"
-#include "compiler/kernel/text.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/pipeline/canonical_kernel.h"
 #include "compiler/plan/arena_plan.h"
 #include "compiler/plan/size_convert.h"
 
@@ -254,10 +254,13 @@ class Assembler {
       }
       for (const schedule::Dispatch& dispatch : scheduled.dispatches) {
         const kernel::Kernel& code = scheduled.kernels[dispatch.kernel];
-        HY_ASSIGN(const uint32_t kernel_entry, InternKernel(segment.device, code));
+        const Place place =
+            segment.images[i]
+                ? Place{InternImage(segment.device, scheduled, segment.images[i]), dispatch.kernel}
+                : InternKernel(segment.device, code);
         Command& command = AddCommand(CommandKind::kDispatch, loop_kernel.name);
-        command.executable = executable_of_device_[segment.device];
-        command.entry = kernel_entry;
+        command.executable = place.executable;
+        command.entry = place.entry;
         for (size_t b = 0; b < dispatch.bindings.size(); ++b) {
           const schedule::Binding& binding = dispatch.bindings[b];
           uint32_t range = kNone;
@@ -302,34 +305,62 @@ class Assembler {
     return ConstantRange(buffer.constant, wanted.packing, &*packed);
   }
 
-  // Kernels of equal text share one entry: the layers of a transformer compile once.
-  Result<uint32_t> InternKernel(uint32_t device, const kernel::Kernel& code) {
-    if (!executable_of_device_.count(device)) {
-      executable_of_device_[device] = static_cast<uint32_t>(program_.executables.size());
-      program_.executables.emplace_back();
-      program_.executables.back().device = device;
-      program_.executables.back().format = "cpu-image";
-      state_.executables.emplace_back();
+  static program::KernelEntry DescribeKernel(const kernel::Kernel& code) {
+    program::KernelEntry entry;
+    entry.name = code.name;
+    entry.binding_count = static_cast<uint32_t>(std::count_if(
+        code.buffers.begin(), code.buffers.end(),
+        [](const kernel::Buffer& b) { return b.space == kernel::MemorySpace::kGlobal; }));
+    entry.scalar_count = static_cast<uint32_t>(code.scalars.size());
+    for (const kernel::ReportSite& site : code.sites) {
+      entry.sites.push_back(fmt::format("node '{}': {}", site.node, site.what));
     }
-    const uint32_t executable = executable_of_device_[device];
-    kernel::Kernel nameless = code;
-    nameless.name = "k";
-    const std::string text = kernel::FormatKernel(nameless);
-    auto [found, is_new] =
-        kernels_.try_emplace({device, text}, state_.executables[executable].kernels.size());
+    return entry;
+  }
+
+  uint32_t AddExecutable(uint32_t device) {
+    program_.executables.emplace_back();
+    program_.executables.back().device = device;
+    program_.executables.back().format = "cpu-image";
+    state_.executables.emplace_back();
+    return static_cast<uint32_t>(program_.executables.size() - 1);
+  }
+
+  struct Place {
+    uint32_t executable, entry;
+  };
+
+  // Where the code of a scheduled kernel's kernels is; kernels of equal text share one entry, so that the
+  // layers of a transformer compile once.
+  Place InternKernel(uint32_t device, const kernel::Kernel& code) {
+    const auto [found, is_new] = kernels_.try_emplace({device, CanonicalText(code, true)});
     if (is_new) {
-      nameless.name = fmt::format("{}_{}", code.name, found->second);
-      program::KernelEntry entry;
-      entry.name = nameless.name;
-      entry.binding_count = static_cast<uint32_t>(std::count_if(
-          code.buffers.begin(), code.buffers.end(),
-          [](const kernel::Buffer& b) { return b.space == kernel::MemorySpace::kGlobal; }));
-      entry.scalar_count = static_cast<uint32_t>(code.scalars.size());
-      for (const kernel::ReportSite& site : code.sites) {
-        entry.sites.push_back(fmt::format("node '{}': {}", site.node, site.what));
+      const auto [shared, is_first] = executable_of_device_.try_emplace(device, 0);
+      if (is_first) shared->second = AddExecutable(device);
+      const uint32_t executable = shared->second;
+      std::vector<kernel::Kernel>& kernels = state_.executables[executable].kernels;
+      found->second = {executable, static_cast<uint32_t>(kernels.size())};
+      kernels.push_back(code);
+      kernels.back().name = fmt::format("{}_{}", code.name, kernels.size() - 1);
+      program_.executables[executable].entries.push_back(DescribeKernel(kernels.back()));
+    }
+    return found->second;
+  }
+
+  // The executable of an image that a race made; its entries stand in the order of the kernels.
+  uint32_t InternImage(uint32_t device, const schedule::ScheduledKernel& scheduled,
+                       const std::shared_ptr<const std::vector<uint8_t>>& image) {
+    std::string text;
+    for (const kernel::Kernel& code : scheduled.kernels) text += CanonicalText(code, true);
+    const auto [found, is_new] = images_.try_emplace({image.get(), text}, 0);
+    if (is_new) {
+      found->second = AddExecutable(device);
+      program_.executables.back().code = *image;
+      std::vector<program::KernelEntry>& entries = program_.executables.back().entries;
+      for (const kernel::Kernel& code : scheduled.kernels) {
+        entries.push_back(DescribeKernel(code));
+        entries.back().name = RacedKernelName(entries.size() - 1);
       }
-      program_.executables[executable].entries.push_back(std::move(entry));
-      state_.executables[executable].kernels.push_back(std::move(nameless));
     }
     return found->second;
   }
@@ -441,7 +472,8 @@ class Assembler {
   std::map<ValueId, uint32_t> place_of_;
   std::map<std::tuple<uint64_t, std::string>, uint32_t> constants_;
   std::map<uint32_t, uint32_t> executable_of_device_;
-  std::map<std::pair<uint32_t, std::string>, uint32_t> kernels_;
+  std::map<std::pair<uint32_t, std::string>, Place> kernels_;
+  std::map<std::pair<const void*, std::string>, uint32_t> images_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,12 @@ struct Segment {
   uint32_t graph = 0;                    // index into module.graphs
   loop::Function function;               // after `lower`
   std::vector<schedule::ScheduledKernel> kernels;  // after `schedule`: one per loop kernel
+  // Per loop kernel: the code of all its kernels where a race made it; null where it is still to be made.
+  std::vector<std::shared_ptr<const std::vector<uint8_t>>> images;
 };
+
+// The name of kernel `index` in an image that a race made: the image serves every equal kernel of the model.
+inline std::string RacedKernelName(size_t index) { return fmt::format("k{}", index); }
 
 // The level that the state's text is at; what HALYARD_DUMP prints after a pass.
 enum class Level : uint8_t { kGraph, kLoop, kKernel, kProgram };
