@@ -171,103 +171,106 @@ Status LowerConv(Lowering& lowering, const graph::Module&, const graph::Node& no
   return lowering.DefineInto(node.results[0], node, split, element);
 }
 
+// One kernel, so that the scores of a query never leave it: per query row the scores with scale and
+// mask, exp(score - max) and its sum, the weighted values divided by the sum.
 Status LowerAttention(Lowering& lowering, const graph::Module&, const graph::Node& node) {
-  // Scores with scale and mask; exp(score - max) and its sum per row; values weighted, divided by
-  // the sum.
   HY_ASSIGN(double scale, graph::GetFloat(node, "scale"));
-  bool is_causal = IntOr(node, "causal", 0) != 0;
+  const bool is_causal = IntOr(node, "causal", 0) != 0;
+  const bool nan_to_zero = IntOr(node, "nan_to_zero", 0) != 0;
   for (size_t i = 0; i < 3; ++i) HY_TRY(lowering.RealiseForTemplate(node.operands[i]));
   ExprArena& e = lowering.exprs();
   const std::vector<Expr> q = lowering.TypeOf(node.operands[0]).dims;
   const std::vector<Expr> k = lowering.TypeOf(node.operands[1]).dims;
-  const std::vector<Expr> out = lowering.TypeOf(node.results[0]).dims;
-  Expr repeat = e.FloorDiv(q[1], k[1]);  // query heads per key head
-  Expr t = k[2];
-  DType type = ComputeType(lowering.TypeOf(node.operands[0]).dtype);
+  const std::vector<Expr> v = lowering.TypeOf(node.operands[2]).dims;
+  const Expr repeat = e.FloorDiv(q[1], k[1]);  // query heads per key head
+  const Expr t = k[2];
+  const DType type = ComputeType(lowering.TypeOf(node.operands[0]).dtype);
   const std::string name = node.name.empty() ? "attention" : node.name;
+  const std::vector<Expr> row_dims{q[0], q[1], q[2]};
+  const std::vector<Expr> score_dims{q[0], q[1], q[2], t};
+  const std::vector<Expr> out_dims{q[0], q[1], q[2], v[3]};
+  const BufferId scores = lowering.Temporary(name + "_scores", type, score_dims);
+  const BufferId weights = lowering.Temporary(name + "_weights", type, score_dims);
 
-  std::vector<Expr> score_dims{q[0], q[1], q[2], t};
-  BufferId scores = lowering.Temporary(name + "_scores", type, score_dims);
-  HY_TRY(lowering.EmitNest(name + "_scores", score_dims, [&](std::span<const Expr> i) -> Status {
-    KernelBuilder& b = lowering.builder();
-    lowering.AddNode(node);
-    Expr head = e.FloorDiv(i[1], repeat);
-    std::vector<size_t> batch{0, 1};
-    size_t m = 2, n = 3;
-    HY_ASSIGN(ValueId sum, Contract(
-                               lowering, {&q[3], 1}, batch, {&m, 1}, {&n, 1},
-                               [&](std::span<const Expr> d) {
-                                 Expr at[] = {i[0], i[1], i[2], d[0]};
-                                 return lowering.At(node.operands[0], at);
-                               },
-                               [&](std::span<const Expr> d) {
-                                 Expr at[] = {i[0], head, i[3], d[0]};
-                                 return lowering.At(node.operands[1], at);
-                               }));
-    ValueId score = b.Scalar(Opcode::kMul, {sum, b.Float(type, scale)});
-    ValueId hidden = b.Float(type, -std::numeric_limits<double>::infinity());
-    if (node.operands.size() > 3 && node.operands[3] != graph::kNone) {
-      const graph::TensorType& mask_type = lowering.TypeOf(node.operands[3]);
-      std::vector<Expr> at;
-      size_t lead = 4 - mask_type.dims.size();
-      for (size_t axis = lead; axis < 4; ++axis) {
-        at.push_back(e.IsConst(mask_type.dims[axis - lead], 1) ? e.Const(0) : i[axis]);
-      }
-      HY_ASSIGN(ValueId mask, lowering.At(node.operands[3], at));
-      score = mask_type.dtype == DType::kBool
-                  ? b.Scalar(Opcode::kSelect, {mask, score, hidden})
-                  : b.Scalar(Opcode::kAdd, {score, b.Convert(mask, type)});
-    }
-    if (is_causal) {
-      ValueId sees = b.IndexLess(i[3], e.Add(e.Add(i[2], e.Sub(t, q[2])), e.Const(1)));
-      if (sees != kNone) score = b.Scalar(Opcode::kSelect, {sees, score, hidden});
-    }
-    b.Store(scores, FlatIndex(e, score_dims, i), score);
-    return OkStatus();
-  }));
+  return lowering.DefineRows(
+      node.results[0], node, row_dims,
+      [&](std::span<const Expr> row, BufferId out, DType out_type) -> Status {
+        KernelBuilder& b = lowering.builder();
+        const Expr head = e.FloorDiv(row[1], repeat);
+        const auto at = [&](Expr column) {
+          const Expr index[] = {row[0], row[1], row[2], column};
+          return FlatIndex(e, score_dims, index);
+        };
+        TemplateRoles& roles = b.kernel().roles;
+        b.kernel().template_kind = TemplateKind::kAttention;
+        for (size_t axis = 0; axis < 3; ++axis) {
+          if (!lowering.outer_loops()[axis].valid()) continue;
+          (axis < 2 ? roles.batch : roles.m).push_back(lowering.outer_loops()[axis]);
+        }
 
-  std::vector<Expr> row_dims{q[0], q[1], q[2]};
-  BufferId weights = lowering.Temporary(name + "_weights", type, score_dims);
-  BufferId sums = lowering.Temporary(name + "_sums", type, row_dims);
-  HY_TRY(lowering.EmitNest(name + "_softmax", row_dims, [&](std::span<const Expr> i) -> Status {
-    KernelBuilder& b = lowering.builder();
-    lowering.AddNode(node);
-    auto at = [&](Expr column) {
-      Expr index[] = {i[0], i[1], i[2], column};
-      return FlatIndex(e, score_dims, index);
-    };
-    ValueId max = b.Reduce(ReduceKind::kMax, "r", t, [&](Expr r) { return b.Load(scores, at(r)); });
-    ValueId sum = b.Reduce(ReduceKind::kSum, "r", t, [&](Expr r) {
-      ValueId weight =
-          b.Scalar(Opcode::kExp, {b.Scalar(Opcode::kSub, {b.Load(scores, at(r)), max})});
-      b.Store(weights, at(r), weight);
-      return weight;
-    });
-    b.Store(sums, FlatIndex(e, row_dims, i), sum);
-    return OkStatus();
-  }));
-
-  Lowering::Definition d;
-  d.form = Lowering::Form::kReduction;
-  d.emit = [&lowering, &node, weights, sums, score_dims, row_dims, repeat,
-            t](std::span<const Expr> i) -> Result<ValueId> {
-    KernelBuilder& b = lowering.builder();
-    ExprArena& e = lowering.exprs();
-    std::vector<size_t> batch{0, 1};
-    size_t m = 2, n = 3;
-    HY_ASSIGN(ValueId sum, Contract(
-                               lowering, {&t, 1}, batch, {&m, 1}, {&n, 1},
-                               [&](std::span<const Expr> r) -> Result<ValueId> {
-                                 Expr at[] = {i[0], i[1], i[2], r[0]};
-                                 return b.Load(weights, FlatIndex(e, score_dims, at));
-                               },
-                               [&](std::span<const Expr> r) {
-                                 Expr at[] = {i[0], e.FloorDiv(i[1], repeat), r[0], i[3]};
-                                 return lowering.At(node.operands[2], at);
-                               }));
-    return b.Scalar(Opcode::kDiv, {sum, b.Load(sums, FlatIndex(e, row_dims, i.first(3)))});
-  };
-  return lowering.Define(node.results[0], node, std::move(d));
+        HY_TRY(lowering.ParallelLoop("j", t, [&](Expr j) -> Status {
+          HY_ASSIGN(ValueId score,
+                    lowering.Reduce(ReduceKind::kSum, {&q[3], 1},
+                                    [&](std::span<const Expr> d) -> Result<ValueId> {
+                                      const Expr at_q[] = {row[0], row[1], row[2], d[0]};
+                                      const Expr at_k[] = {row[0], head, j, d[0]};
+                                      HY_ASSIGN(ValueId x, lowering.At(node.operands[0], at_q));
+                                      HY_ASSIGN(ValueId y, lowering.At(node.operands[1], at_k));
+                                      return b.Scalar(Opcode::kMul, {x, y});
+                                    }));
+          score = b.Scalar(Opcode::kMul, {score, b.Float(type, scale)});
+          const ValueId hidden = b.Float(type, -std::numeric_limits<double>::infinity());
+          if (node.operands.size() > 3 && node.operands[3] != graph::kNone) {
+            const graph::TensorType& mask_type = lowering.TypeOf(node.operands[3]);
+            const Expr index[] = {row[0], row[1], row[2], j};
+            std::vector<Expr> at_mask;
+            for (size_t axis = 0; axis < 4; ++axis) {
+              at_mask.push_back(e.IsConst(mask_type.dims[axis], 1) ? e.Const(0) : index[axis]);
+            }
+            HY_ASSIGN(ValueId mask, lowering.At(node.operands[3], at_mask));
+            score = mask_type.dtype == DType::kBool
+                        ? b.Scalar(Opcode::kSelect, {mask, score, hidden})
+                        : b.Scalar(Opcode::kAdd, {score, b.Convert(mask, type)});
+          }
+          if (is_causal) {
+            const Expr end = e.Add(e.Add(row[2], e.Sub(t, q[2])), e.Const(1));
+            const ValueId sees = b.IndexLess(j, end);
+            if (sees != kNone) score = b.Scalar(Opcode::kSelect, {sees, score, hidden});
+          }
+          b.Store(scores, at(j), score);
+          return OkStatus();
+        }));
+        const ValueId max =
+            b.Reduce(ReduceKind::kMax, "r", t, [&](Expr r) { return b.Load(scores, at(r)); });
+        const ValueId sum = b.Reduce(ReduceKind::kSum, "r", t, [&](Expr r) {
+          const ValueId shifted = b.Scalar(Opcode::kSub, {b.Load(scores, at(r)), max});
+          const ValueId weight = b.Scalar(Opcode::kExp, {shifted});
+          b.Store(weights, at(r), weight);
+          return weight;
+        });
+        return lowering.ParallelLoop("e", v[3], [&](Expr column) -> Status {
+          HY_ASSIGN(ValueId value,
+                    lowering.Reduce(ReduceKind::kSum, {&t, 1},
+                                    [&](std::span<const Expr> r) -> Result<ValueId> {
+                                      const Expr at_v[] = {row[0], head, r[0], column};
+                                      HY_ASSIGN(ValueId y, lowering.At(node.operands[2], at_v));
+                                      return b.Scalar(Opcode::kMul, {b.Load(weights, at(r[0])), y});
+                                    }));
+          value = b.Scalar(Opcode::kDiv, {value, sum});
+          if (nan_to_zero) {
+            // Over no keys the sum is 0, not NaN.
+            ValueId is_bad = b.Scalar(Opcode::kNe, {sum, sum});
+            if (e.RangeOf(t).lo < 1) {
+              const ValueId is_empty = b.Scalar(Opcode::kEq, {sum, b.Float(type, 0)});
+              is_bad = b.Scalar(Opcode::kOr, {is_bad, is_empty});
+            }
+            value = b.Scalar(Opcode::kSelect, {is_bad, b.Float(type, 0), value});
+          }
+          const Expr index[] = {row[0], row[1], row[2], column};
+          b.Store(out, FlatIndex(e, out_dims, index), b.Convert(value, out_type));
+          return OkStatus();
+        });
+      });
 }
 
 }  // namespace halyard::loop

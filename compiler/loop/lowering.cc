@@ -208,7 +208,8 @@ Status Lowering::Define(graph::ValueId result, const graph::Node& node, Definiti
                              state.ops > options_.ops_on_reuse ||
                              (state.is_costly && state.reads > 0);
   if (form == Form::kView) {
-    if ((is_reused && is_too_costly_twice) || is_too_big) {
+    const bool extends = is_reused && ExtendsTemplate(BaseOf(node.operands[0]));
+    if ((is_reused && is_too_costly_twice) || is_too_big || extends) {
       graph::ValueId base = BaseOf(node.operands[0]);
       if (states_[base].ops > 0) {
         HY_TRY(Realise(base));
@@ -221,23 +222,27 @@ Status Lowering::Define(graph::ValueId result, const graph::Node& node, Definiti
     }
     return state.is_result ? Realise(result) : OkStatus();
   }
-  // What several users compute from a template's result is computed once, in the template's
-  // epilogue.
-  bool extends_template = false;
-  for (graph::ValueId v : node.operands) {
-    if (!is_reused || v == graph::kNone) continue;
-    BufferId buffer = states_[BaseOf(v)].buffer;
-    for (const Kernel& kernel : function_.kernels) {
-      if (buffer == kNone || kernel.template_kind == TemplateKind::kNone) continue;
-      for (const Op& op : kernel.ops) {
-        extends_template |= op.kind == OpKind::kStore && op.buffer == buffer;
-      }
-    }
-  }
-  if (state.is_result || is_too_big || extends_template || (is_reused && is_too_costly_twice)) {
+  if (state.is_result || is_too_big || (is_reused && ExtendsTemplate(result)) ||
+      (is_reused && is_too_costly_twice)) {
     return Realise(result);
   }
   return OkStatus();
+}
+
+// What several users compute from a template's result is computed once, in the template's epilogue.
+bool Lowering::ExtendsTemplate(graph::ValueId value) const {
+  if (states_[value].buffer != kNone || states_[value].node == graph::kNone) return false;
+  for (graph::ValueId v : module_.nodes[states_[value].node].operands) {
+    if (v == graph::kNone) continue;
+    const BufferId buffer = states_[BaseOf(v)].buffer;
+    for (const Kernel& kernel : function_.kernels) {
+      if (buffer == kNone || kernel.template_kind == TemplateKind::kNone) continue;
+      for (const Op& op : kernel.ops) {
+        if (op.kind == OpKind::kStore && op.buffer == buffer) return true;
+      }
+    }
+  }
+  return false;
 }
 
 graph::ValueId Lowering::BaseOf(graph::ValueId value) const {
@@ -334,6 +339,36 @@ Status Lowering::DefineInto(graph::ValueId result, const graph::Node& node,
                   }));
   states_[result].is_defined = true;
   states_[result].buffer = buffer;
+  return OkStatus();
+}
+
+Status Lowering::DefineRows(
+    graph::ValueId result, const graph::Node& node, std::span<const Expr> rows,
+    const std::function<Status(std::span<const Expr>, BufferId, DType)>& body) {
+  if (states_[result].users == 0) return OkStatus();
+  const DType dtype = TypeOf(result).dtype;
+  const BufferId buffer = BufferFor(result);
+  HY_TRY(EmitNest(node.name.empty() ? module_.values[result].name : node.name, rows,
+                  [&](std::span<const Expr> row) -> Status {
+                    AddNode(node);
+                    return body(row, buffer, dtype);
+                  }));
+  states_[result].is_defined = true;
+  states_[result].buffer = buffer;
+  return OkStatus();
+}
+
+Status Lowering::ParallelLoop(std::string_view name, Expr extent,
+                              const std::function<Status(Expr)>& body) {
+  const bool has_loop = !exprs().IsConst(extent, 1);
+  const Expr variable =
+      has_loop ? builder().BeginLoop(LoopKind::kParallel, name, extent) : exprs().Const(0);
+  memo_.emplace_back();
+  indirects_.emplace_back();
+  HY_TRY(body(variable));
+  memo_.pop_back();
+  indirects_.pop_back();
+  if (has_loop) builder().EndLoop();
   return OkStatus();
 }
 

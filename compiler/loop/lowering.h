@@ -96,6 +96,13 @@ class Lowering {
   // row-major.
   Status DefineInto(graph::ValueId result, const graph::Node& node, std::span<const Expr> dims,
                     const Emit& element);
+  // Realises a value at once in a nest over `rows`; `body` writes one row of it into the buffer, in
+  // the value's own dtype.
+  Status DefineRows(
+      graph::ValueId result, const graph::Node& node, std::span<const Expr> rows,
+      const std::function<Status(std::span<const Expr> row, BufferId out, DType dtype)>& body);
+  // A parallel loop whose body is emitted by At and its kin; without a loop where the extent is 1.
+  Status ParallelLoop(std::string_view name, Expr extent, const std::function<Status(Expr)>& body);
   bool IsRealised(graph::ValueId value) const { return states_[value].buffer != kNone; }
   // Makes a buffer of a value unless a template may read it through its body (the prologue limits).
   Status RealiseForTemplate(graph::ValueId value);
@@ -130,6 +137,7 @@ class Lowering {
   Status DefineConstant(const graph::Node& node);
   Result<ValueId> LoadAt(BufferId buffer, std::span<const Expr> dims, std::span<const Expr> index);
   graph::ValueId BaseOf(graph::ValueId value) const;  // through views of one operand
+  bool ExtendsTemplate(graph::ValueId value) const;   // an inlined op on what a template stored
   Status CopyResults();
   std::string UniqueBufferName(std::string_view name);
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks for y = matmul(softmax(s), v), where softmax is written as exp(s - max) / sum and s is
 // matmul(q, k transposed), optionally scaled and with a mask added. Scales may also stand on q and
-// k. All intermediate values have no other use, since attention does not make them. Rounding: the
-// fused form rounds once where the chain rounds per op, so it is nearer to the exact result.
+// k. The weights may pass through select(p != p, 0, p), which makes the rows of queries that see
+// nothing zero. All intermediate values have no other use, since attention does not make them.
+// Rounding: the fused form rounds once where the chain rounds per op, so it is nearer to the exact
+// result.
 #include <cmath>
 
 #include "compiler/graph/builder.h"
@@ -17,6 +19,7 @@ struct Match {
   ValueId q = kNone, k = kNone, v = kNone, mask = kNone;
   double scale = 1;
   bool k_is_transposed = false;  // k is [b, g, d, t]
+  bool nan_to_zero = false;
 };
 
 class AttentionFusion {
@@ -109,8 +112,22 @@ class AttentionFusion {
     }
     Match match;
     match.v = node.operands[1];
-    const Node* quotient = Producer(node.operands[0], "div");
-    if (quotient == nullptr || !uses_.HasOneUse(node.operands[0])) return std::nullopt;
+    if (!uses_.HasOneUse(node.operands[0])) return std::nullopt;
+    ValueId weights = node.operands[0];
+    const Node* guard = Producer(weights, "select");
+    if (guard != nullptr) {
+      const Node* is_nan = Producer(guard->operands[0], "ne");
+      const std::optional<double> otherwise = ScalarOf(guard->operands[1]);
+      weights = guard->operands[2];
+      if (is_nan == nullptr || !uses_.HasOneUse(guard->operands[0]) || otherwise != 0.0 ||
+          is_nan->operands[0] != weights || is_nan->operands[1] != weights ||
+          uses_.Of(weights).size() != 3 || uses_.IsResult(weights)) {
+        return std::nullopt;
+      }
+      match.nan_to_zero = true;
+    }
+    const Node* quotient = Producer(weights, "div");
+    if (quotient == nullptr) return std::nullopt;
     const ValueId exponential = quotient->operands[0];
     if (!IsSpreadReduction(quotient->operands[1], "reduce_sum", exponential)) return std::nullopt;
     const Node* exp = Producer(exponential, "exp");
@@ -158,7 +175,9 @@ class AttentionFusion {
     }
     std::vector<ValueId> operands = {match.q, k, match.v};
     if (match.mask != kNone) operands.push_back(match.mask);
-    return builder.AddOne("attention", operands, {{"scale", match.scale}});
+    Attributes attributes = {{"scale", match.scale}};
+    if (match.nan_to_zero) attributes["nan_to_zero"] = int64_t{1};
+    return builder.AddOne("attention", operands, std::move(attributes));
   }
 
   Module& module_;

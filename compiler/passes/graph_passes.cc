@@ -13,6 +13,7 @@ constexpr GraphPass kPasses[] = {
     {"merge-common", "Merges nodes that say the same.", MergeCommon},
     {"fold-affine", "Moves per-channel scales after a convolution into its weights.", FoldAffine},
     {"fuse-attention", "Recognises scaled dot-product attention.", FuseAttention},
+    {"merge-matmuls", "Merges products of one value with constant matrices.", MergeMatmuls},
     {"remove-dead", "Drops what no result needs.", RemoveDead},
 };
 

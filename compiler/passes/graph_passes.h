@@ -4,8 +4,11 @@
 // All leave a well-formed module and keep the names of parameters and results.
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "compiler/graph/graph.h"
 
@@ -42,6 +45,15 @@ Status FoldAffine(Module& module);
 // graph_fuse_attention.cc: matmul, scale, mask, softmax, matmul become one attention node. Late,
 // since it wants to see what the others have cleaned.
 Status FuseAttention(Module& module);
+// graph_merge_matmul.cc: products of one value with constant matrices become one product, read
+// through slices. After attention is found, since only what templates read is merged.
+Status MergeMatmuls(Module& module);
+// The same, telling which nodes became one, each with the columns of the merged matrix.
+struct MergedMatmul {
+  std::vector<std::string> nodes;
+  int64_t columns = 0;
+};
+Status MergeMatmulsAndTell(Module& module, std::vector<MergedMatmul>* records);
 // graph_remove_dead.cc: drops what no result needs and renumbers.
 Status RemoveDead(Module& module);
 

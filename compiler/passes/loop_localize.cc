@@ -374,12 +374,19 @@ void Localize(Function& function, int64_t max_local_bytes) {
       if (!row) continue;
       int64_t length = exprs.RangeOf(row->length).hi;
       int64_t element_bytes = BitWidth(b.dtype) / 8;
-      if (length <= 0 || length > (max_local_bytes - local_bytes) / element_bytes) continue;
+      // The rows of attention never go to memory as long as their size is known; its schedule cuts
+      // what is large.
+      const bool is_attention = kernel.template_kind == TemplateKind::kAttention &&
+                                exprs.AsConst(row->length).has_value();
+      if (!is_attention &&
+          (length <= 0 || length > (max_local_bytes - local_bytes) / element_bytes)) {
+        continue;
+      }
       bool reads_row = true;
       for (OpId load : loads[buffer])
         reads_row &= ReadsRow(exprs, kernel.ops[load].index, *row, shared);
       if (!reads_row) continue;
-      local_bytes += length * element_bytes;
+      if (!is_attention) local_bytes += length * element_bytes;
       store.index = exprs.Sub(store.index, row->base);
       for (OpId load : loads[buffer])
         kernel.ops[load].index = exprs.Sub(kernel.ops[load].index, row->base);

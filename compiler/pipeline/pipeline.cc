@@ -82,6 +82,18 @@ Status FuseAttention(CompileState& state) {
   return graph::MergeCommon(state.module);
 }
 
+// What reads a product decides, so what nothing needs must be gone.
+Status MergeMatmuls(CompileState& state) {
+  std::vector<graph::MergedMatmul> merged;
+  HY_TRY(graph::RemoveDead(state.module));
+  HY_TRY(graph::MergeMatmulsAndTell(state.module, &merged));
+  for (const graph::MergedMatmul& one : merged) {
+    state.Record("fusion", one.nodes[0], fmt::format("The products '{}' of one value are one with {} columns.",
+                                                     fmt::join(one.nodes, "', '"), one.columns));
+  }
+  return OkStatus();
+}
+
 Status Lower(CompileState& state) {
   for (Segment& segment : state.segments) {
     if (segment.is_interpreted) continue;
@@ -121,6 +133,8 @@ constexpr Pass kPasses[] = {
     {"fold-affine", "folds per-channel scale and shift into convolution weights",
      OnModule<graph::FoldAffine>, kShaped, 0, Level::kGraph, true},
     {"fuse-attention", "finds softmax(Q K^T) V and simplifies what it leaves", FuseAttention, kShaped, 0,
+     Level::kGraph, true},
+    {"merge-matmuls", "merges products of one value with constant matrices", MergeMatmuls, kShaped, 0,
      Level::kGraph, true},
     {"remove-dead", "drops nodes that no result needs", OnModule<graph::RemoveDead>, kShaped, kSimplified,
      Level::kGraph},

@@ -29,7 +29,9 @@ bool ReadNumber(std::string_view text, int64_t lo, int64_t hi, int64_t* out) {
 
 std::string FormatSchedule(const ScheduleRecord& record) {
   const ScheduleRecord defaults;
-  std::string text = record.kind == ScheduleKind::kRow ? "row" : "contraction";
+  std::string text = record.kind == ScheduleKind::kRow         ? "row"
+                     : record.kind == ScheduleKind::kAttention ? "attention"
+                                                               : "contraction";
   text += fmt::format(" lanes={} unroll={}", record.lanes, record.unroll);
   if (!record.vector_loops.empty())
     text += fmt::format(" vector=[{}]", fmt::join(record.vector_loops, ","));
@@ -40,6 +42,8 @@ std::string FormatSchedule(const ScheduleRecord& record) {
                         record.mr, record.nv, record.kc, record.mc, record.nc, FormatMode(record.b),
                         int{record.pack_a});
   }
+  if (record.kind == ScheduleKind::kAttention)
+    text += fmt::format(" mr={} nv={} mc={}", record.mr, record.nv, record.mc);
   return text;
 }
 
@@ -56,10 +60,12 @@ Result<ScheduleRecord> ParseSchedule(std::string_view text) {
         record.kind = ScheduleKind::kRow;
       } else if (word == "contraction") {
         record.kind = ScheduleKind::kContraction;
+      } else if (word == "attention") {
+        record.kind = ScheduleKind::kAttention;
       } else {
         return InvalidArgument(
-            "Schedule record '{}' starts with '{}'; it must start with row or "
-            "contraction.",
+            "Schedule record '{}' starts with '{}'; it must start with row, contraction or "
+            "attention.",
             text, word);
       }
       continue;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "compiler/schedule/cpu/attention.h"
 #include "compiler/schedule/cpu/contraction.h"
 #include "compiler/schedule/cpu/nest.h"
 #include "compiler/schedule/cpu/row.h"
@@ -31,8 +32,10 @@ Result<std::vector<ScheduleRecord>> EnumerateSchedules(const loop::Function& fun
   HY_TRY(CheckArguments(function, kernel, target));
   const loop::Kernel& source = function.kernels[kernel];
   HY_ASSIGN(std::vector<ScheduleRecord> rows, EnumerateRow(function, kernel, target));
-  std::vector<ScheduleRecord> records;
-  if (std::optional<Problem> problem = ReadContraction(function, source, nullptr)) {
+  std::vector<ScheduleRecord> records = EnumerateAttention(function, kernel, target);
+  if (!records.empty()) {
+    records.insert(records.end(), rows.begin(), rows.end());
+  } else if (std::optional<Problem> problem = ReadContraction(function, source, nullptr)) {
     auto ranked = RankContraction(function, source, *problem, target);
     if (ranked.size() > kMaxContractionCandidates) ranked.resize(kMaxContractionCandidates);
     Nest nest(function, source);
@@ -58,6 +61,8 @@ Result<ScheduledKernel> BuildKernel(const loop::Function& function, uint32_t ker
                                     const ScheduleRecord& record, const Target& target) {
   HY_TRY(CheckArguments(function, kernel, target));
   if (record.kind == ScheduleKind::kRow) return BuildRow(function, kernel, record, target);
+  if (record.kind == ScheduleKind::kAttention)
+    return BuildAttention(function, kernel, record, target);
   return BuildContraction(function, kernel, record, target);
 }
 

@@ -22,6 +22,7 @@ namespace halyard::schedule {
 enum class ScheduleKind : uint8_t {
   kRow,          // loop nests as written: one vector loop per nest, outer parallel loops over tasks
   kContraction,  // register tiles over a packed or in-place operand B, epilogue on the tile
+  kAttention,    // rows of contractions and row loops; tiles over the rows of a task
 };
 
 // How the vector-side operand of a contraction (B: the one whose elements fill vectors) is read.
@@ -43,7 +44,7 @@ struct ScheduleRecord {
   int64_t grain = 0;
   // Row: elements of a vectorised outer parallel loop that one task does; 0: all.
   int64_t chunk = 0;
-  // Contraction
+  // Contraction; attention uses mr, nv and mc
   bool swap = false;  // vectors run along m instead of n
   int32_t mr = 0;     // rows of the register tile (broadcast side)
   int32_t nv = 0;     // vectors per row of the register tile
