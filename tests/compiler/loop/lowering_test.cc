@@ -357,8 +357,13 @@ TEST_F(LoweringTest, TransformerBlock) {
 TEST_F(LoweringTest, AttentionOp) {
   ValueId q = Input("q", {2, 4, 3, 5}), k = Input("k", {2, 2, 6, 5}), v = Input("v", {2, 2, 6, 4});
   Function f = Check({Op("attention", {q, k, v, Input("m", {2, 1, 3, 6})}, {{"scale", 0.4}}),
-                      Op("attention", {q, k, v}, {{"scale", 0.4}, {"causal", int64_t{1}}})});
-  EXPECT_LE(f.kernels.size(), 6u) << PrintFunction(f);
+                      Op("attention", {q, k, v}, {{"scale", 0.4}, {"causal", int64_t{1}}}),
+                      Op("attention", {q, k, v, Input("sees", {2, 4, 3, 6}, DType::kBool)},
+                         {{"scale", 0.4}, {"nan_to_zero", int64_t{1}}})});
+  ASSERT_EQ(f.kernels.size(), 3u) << PrintFunction(f);
+  for (const Kernel& kernel : f.kernels) {
+    EXPECT_EQ(kernel.template_kind, TemplateKind::kAttention);
+  }
 }
 
 TEST_F(LoweringTest, ViewsAndGathers) {

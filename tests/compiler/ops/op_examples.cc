@@ -314,11 +314,14 @@ void AddTemplates(Matrix& matrix, DType dtype) {
   }
   // q, k, v within [-1, 1]: scores stay near 0 and the result is a mean of values.
   const auto attention = [&](const Dims& q, const Dims& k, const Dims& v, const Dims& mask,
-                             int64_t causal) {
+                             int64_t causal, int64_t nan_to_zero = 0) {
     std::vector<std::pair<DType, Dims>> operands = {{dtype, q}, {dtype, k}, {dtype, v}};
     if (!mask.empty()) operands.push_back({dtype, mask});
-    matrix.Add("attention", dtype, operands, {{"scale", 0.25}, {"causal", causal}}, 16, -1, 1, 32);
+    matrix.Add("attention", dtype, operands,
+               {{"scale", 0.25}, {"causal", causal}, {"nan_to_zero", nan_to_zero}}, 16, -1, 1, 32);
   };
+  // More queries than keys: the first ones see nothing.
+  attention({1, 2, 5, 4}, {1, 2, 3, 4}, {1, 2, 3, 20}, {}, 1, 1);
   attention({2, 3, 5, 8}, {2, 3, 5, 8}, {2, 3, 5, 8}, {}, 0);
   attention({1, 4, 7, 4}, {1, 2, 11, 4}, {1, 2, 11, 3}, {1, 1, 7, 11}, 0);
   attention({1, 2, 5, 4}, {1, 2, 9, 4}, {1, 2, 9, 4}, {}, 1);
