@@ -24,6 +24,15 @@ std::optional<int64_t> StaticCount(const Module& module, ValueId id) {
   return count.ok() ? std::optional(*count) : std::nullopt;
 }
 
+// The constant node behind a value: its producer, or what its producer spreads.
+NodeId ConstantBehind(const Module& module, ValueId value) {
+  NodeId producer = module.values[value].producer;
+  if (producer != kNone && module.nodes[producer].op->name == "broadcast") {
+    producer = module.values[module.nodes[producer].operands[0]].producer;
+  }
+  return producer != kNone && module.nodes[producer].constant != kNone ? producer : kNone;
+}
+
 bool IsWorthFolding(const Module& module, const Node& node) {
   if (node.is_dead || node.constant != kNone || !node.regions.empty() || node.operands.empty() ||
       node.op->evaluate == nullptr) {
@@ -32,11 +41,14 @@ bool IsWorthFolding(const Module& module, const Node& node) {
   int64_t operand_count = 0;
   for (const ValueId operand : node.operands) {
     if (operand == kNone) continue;
-    const NodeId producer = module.values[operand].producer;
-    if (producer == kNone || module.nodes[producer].constant == kNone) return false;
+    const NodeId constant = ConstantBehind(module, operand);
+    if (constant == kNone) return false;
     const std::optional<int64_t> count = StaticCount(module, operand);
     if (!count || *count > kMostOperandElements) return false;
-    operand_count += *count;
+    // A spread constant weighs what is stored.
+    const std::optional<int64_t> stored = StaticCount(module, module.nodes[constant].results[0]);
+    if (!stored) return false;
+    operand_count += *stored;
   }
   for (const ValueId result : node.results) {
     const std::optional<int64_t> count = StaticCount(module, result);
@@ -52,10 +64,16 @@ std::optional<std::vector<Tensor>> EvaluateOnConstants(const Module& module, con
   std::vector<Tensor> operands(node.operands.size());
   for (size_t i = 0; i < operands.size(); ++i) {
     if (node.operands[i] == kNone) continue;
-    const Node& producer = module.nodes[module.values[node.operands[i]].producer];
-    Result<Tensor> tensor = ReadConstant(module.constants[producer.constant]);
+    const NodeId constant = ConstantBehind(module, node.operands[i]);
+    Result<Tensor> tensor = ReadConstant(module.constants[module.nodes[constant].constant]);
     if (!tensor.ok()) return std::nullopt;
     operands[i] = std::move(*tensor);
+    const NodeId producer = module.values[node.operands[i]].producer;
+    if (producer == constant) continue;
+    Result<std::vector<Tensor>> spread =
+        EvaluateNode(module, module.nodes[producer], {&operands[i], 1});
+    if (!spread.ok()) return std::nullopt;
+    operands[i] = std::move((*spread)[0]);
   }
   Result<std::vector<Tensor>> results = EvaluateNode(module, node, operands);
   if (!results.ok()) return std::nullopt;
