@@ -72,6 +72,9 @@ struct Value {
   // For integer values that feed shapes: the elements as expressions, row-major. Empty optional:
   // unknown. Set by shape inference for tensors of at most 64 elements.
   std::optional<std::vector<Expr>> elements;
+  // How the value is stored: its axes from the outermost to the innermost. Empty: row-major. Logical
+  // dims and indices never change with it; only a value inside one segment may have one.
+  std::vector<uint32_t> layout;
 };
 
 using Attributes = std::map<std::string, Attribute, std::less<>>;

@@ -279,6 +279,27 @@ class ModuleParser {
     return ParseType(module_.exprs, text + "]");
   }
 
+  // "order(0, 2, 3, 1)" after a type of `rank` dims; empty where it does not stand.
+  Result<std::vector<uint32_t>> ParseLayout(size_t rank) {
+    std::vector<uint32_t> layout;
+    if (!scanner_.TryConsume("order(")) return layout;
+    std::vector<bool> is_used(rank, false);
+    do {
+      HY_ASSIGN(const std::string digits, scanner_.Word());
+      uint32_t axis = 0;
+      const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), axis);
+      if (parsed.ec != std::errc() || parsed.ptr != digits.data() + digits.size() || axis >= rank ||
+          is_used[axis]) {
+        return scanner_.Error(fmt::format("'{}' is no axis, or stands twice", digits));
+      }
+      is_used[axis] = true;
+      layout.push_back(axis);
+    } while (scanner_.TryConsume(","));
+    HY_TRY(scanner_.Expect(")"));
+    if (layout.size() != rank) return scanner_.Error("an order names every axis once");
+    return layout;
+  }
+
   Result<ValueId> ParseConstant() {
     std::string name;
     if (scanner_.TryConsume("@")) {
@@ -392,10 +413,13 @@ class ModuleParser {
       }));
     }
     std::vector<TensorType> types;
+    std::vector<std::vector<uint32_t>> layouts;
     if (scanner_.TryConsume(":")) {
       do {
         HY_ASSIGN(TensorType type, ParseOneType());
+        HY_ASSIGN(std::vector<uint32_t> layout, ParseLayout(type.dims.size()));
         types.push_back(std::move(type));
+        layouts.push_back(std::move(layout));
       } while (scanner_.TryConsume(","));
     }
     HY_ASSIGN(const std::string node_name, ParseNodeName());
@@ -418,6 +442,9 @@ class ModuleParser {
       return scanner_.Error(fmt::format("the type {} stands here; inference says {}",
                                         FormatType(module_.exprs, types[i]),
                                         FormatType(module_.exprs, inferred)));
+    }
+    for (size_t i = 0; i < layouts.size(); ++i) {
+      module_.values[(*added)[i]].layout = std::move(layouts[i]);
     }
     scanner_.set_position(end);
     return added;

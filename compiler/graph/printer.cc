@@ -122,7 +122,9 @@ std::string PrintNamed(const Module& module, const Node& node,
     }
     if (!node.regions.empty()) out += "]";
     for (size_t i = 0; i < node.results.size(); ++i) {
-      out += (i > 0 ? ", " : " : ") + FormatType(module.exprs, module.values[node.results[i]].type);
+      const Value& value = module.values[node.results[i]];
+      out += (i > 0 ? ", " : " : ") + FormatType(module.exprs, value.type);
+      if (!value.layout.empty()) out += fmt::format(" order({})", fmt::join(value.layout, ", "));
     }
   }
   if (!node.name.empty()) out += " " + Quote(node.name);

@@ -107,11 +107,14 @@ Status LowerConv(Lowering& lowering, const graph::Module&, const graph::Node& no
   const std::vector<Expr> out = lowering.TypeOf(node.results[0]).dims;
   std::vector<Expr> k(w_dims.begin() + 1, w_dims.end());  // input channels of a group, window
   Expr m_per_group = e.FloorDiv(out[1], e.Const(groups));
+  const std::vector<uint32_t>& layout =
+      lowering.module().values[lowering.SourceOf(node.operands[0])].layout;
+  bool channels_innermost = !layout.empty() && layout.back() == 1;
   bool is_depthwise = groups > 1 && e.IsConst(k[0], 1) && e.IsConst(m_per_group, 1);
 
   // Element [n, g, m, o...] of the result, the channels split by group.
   auto element = [&lowering, &node, strides, pads, dilations, x_dims, k, groups, is_depthwise,
-                  m_per_group](std::span<const Expr> index) -> Result<ValueId> {
+                  channels_innermost, m_per_group](std::span<const Expr> index) -> Result<ValueId> {
     ExprArena& e = lowering.exprs();
     KernelBuilder& b = lowering.builder();
     Expr channel = e.Add(e.Mul(index[1], m_per_group), index[2]);
@@ -151,7 +154,19 @@ Status LowerConv(Lowering& lowering, const graph::Module&, const graph::Node& no
     if (groups > 1) batch.push_back(1);
     for (size_t axis : Axes(3, index.size())) n.push_back(axis);
     size_t m = 2;
-    return Contract(lowering, k, batch, {&m, 1}, n, read_w, read_x);
+    if (!channels_innermost) return Contract(lowering, k, batch, {&m, 1}, n, read_w, read_x);
+    // The sum walks the operand as it is stored: the window, then its channels.
+    std::vector<Expr> stored(k.begin() + 1, k.end());
+    stored.push_back(k[0]);
+    auto by_axis = [](std::span<const Expr> tap) {
+      std::vector<Expr> at{tap.back()};
+      at.insert(at.end(), tap.begin(), tap.end() - 1);
+      return at;
+    };
+    return Contract(
+        lowering, stored, batch, {&m, 1}, n,
+        [&](std::span<const Expr> tap) { return read_w(by_axis(tap)); },
+        [&](std::span<const Expr> tap) { return read_x(by_axis(tap)); });
   };
   std::vector<Expr> split = out;
   split[1] = m_per_group;

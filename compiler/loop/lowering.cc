@@ -285,20 +285,34 @@ Status Lowering::EmitKernel(std::string_view name, const std::function<Status()>
 }
 
 Status Lowering::EmitNest(std::string_view name, std::span<const Expr> dims,
-                          const std::function<Status(std::span<const Expr>)>& body) {
+                          const std::function<Status(std::span<const Expr>)>& body,
+                          std::span<const uint32_t> order) {
   return EmitKernel(name, [&]() -> Status {
-    std::vector<Expr> index;
-    outer_loops_.clear();
-    for (Expr dim : dims) {
-      bool is_one = exprs().IsConst(dim, 1);
-      Expr variable = is_one ? Expr{} : builder().BeginLoop(LoopKind::kParallel, "i", dim);
-      outer_loops_.push_back(variable);
-      index.push_back(is_one ? exprs().Const(0) : variable);
+    std::vector<Expr> index(dims.size());
+    outer_loops_.assign(dims.size(), Expr{});
+    for (size_t i = 0; i < dims.size(); ++i) {
+      size_t axis = order.empty() ? i : order[i];
+      bool is_one = exprs().IsConst(dims[axis], 1);
+      if (!is_one)
+        outer_loops_[axis] = builder().BeginLoop(LoopKind::kParallel, "i", dims[axis]);
+      index[axis] = is_one ? exprs().Const(0) : outer_loops_[axis];
     }
     HY_TRY(body(index));
     while (builder().depth() > 0) builder().EndLoop();
     return OkStatus();
   });
+}
+
+Expr Lowering::StorageIndex(graph::ValueId value, std::span<const Expr> index) {
+  const std::vector<Expr>& dims = TypeOf(value).dims;
+  const std::vector<uint32_t>& layout = module_.values[value].layout;
+  if (layout.empty()) return FlatIndex(exprs(), dims, index);
+  std::vector<Expr> stored_dims, stored_index;
+  for (uint32_t axis : layout) {
+    stored_dims.push_back(dims[axis]);
+    stored_index.push_back(index[axis]);
+  }
+  return FlatIndex(exprs(), stored_dims, stored_index);
 }
 
 BufferId Lowering::BufferFor(graph::ValueId value) {
@@ -315,12 +329,12 @@ Status Lowering::Realise(graph::ValueId value) {
   BufferId buffer = BufferFor(value);
   std::string name = state.node != graph::kNone ? module_.nodes[state.node].name : "";
   if (name.empty()) name = module_.values[value].name;
-  HY_TRY(EmitNest(name, type.dims, [&](std::span<const Expr> index) -> Status {
+  const auto store = [&](std::span<const Expr> index) -> Status {
     HY_ASSIGN(ValueId element, At(value, index));
-    builder().Store(buffer, FlatIndex(exprs(), type.dims, index),
-                    builder().Convert(element, type.dtype));
+    builder().Store(buffer, StorageIndex(value, index), builder().Convert(element, type.dtype));
     return OkStatus();
-  }));
+  };
+  HY_TRY(EmitNest(name, type.dims, store, module_.values[value].layout));
   states_[value].buffer = buffer;
   return OkStatus();
 }
@@ -333,7 +347,12 @@ Status Lowering::DefineInto(graph::ValueId result, const graph::Node& node,
                   [&](std::span<const Expr> index) -> Status {
                     AddNode(node);
                     HY_ASSIGN(ValueId value, element(index));
-                    builder().Store(buffer, FlatIndex(exprs(), dims, index),
+                    Expr at = FlatIndex(exprs(), dims, index);
+                    if (!module_.values[result].layout.empty()) {
+                      const std::vector<Expr>& own = TypeOf(result).dims;
+                      at = StorageIndex(result, ReshapeIndex(exprs(), dims, index, own));
+                    }
+                    builder().Store(buffer, at,
                                     builder().Convert(value, dtype));
                     return OkStatus();
                   }));
@@ -379,12 +398,12 @@ void Lowering::AddNode(const graph::Node& node) {
   }
 }
 
-Result<ValueId> Lowering::LoadAt(BufferId buffer, std::span<const Expr> dims,
+Result<ValueId> Lowering::LoadAt(BufferId buffer, graph::ValueId value,
                                  std::span<const Expr> index) {
   DType dtype = function_.buffers[buffer].dtype;
   ValueId other = kNone;
   if (mask_ != kNone) other = builder().Constant(dtype, 0);
-  ValueId loaded = builder().Load(buffer, FlatIndex(exprs(), dims, index), mask_, other);
+  ValueId loaded = builder().Load(buffer, StorageIndex(value, index), mask_, other);
   return builder().Convert(loaded, ComputeType(dtype));
 }
 
@@ -399,7 +418,7 @@ Result<ValueId> Lowering::At(graph::ValueId value, std::span<const Expr> index) 
   DType dtype = TypeOf(value).dtype;
   ValueId result = kNone;
   if (state.buffer != kNone) {
-    HY_ASSIGN(result, LoadAt(state.buffer, TypeOf(value).dims, index));
+    HY_ASSIGN(result, LoadAt(state.buffer, value, index));
   } else if (state.immediate) {
     result = builder().Constant(ComputeType(dtype), *state.immediate);
   } else {

@@ -111,9 +111,15 @@ class Lowering {
   // kernels.
   BufferId Temporary(std::string_view name, DType dtype, std::span<const Expr> dims);
   Status EmitKernel(std::string_view name, const std::function<Status()>& body);
-  // A kernel of parallel loops over `dims` (extents of 1 have none); `body` stores.
+  // A kernel of parallel loops over `dims` (extents of 1 have none); `body` stores. `order`: the
+  // axes from the outermost loop to the innermost; empty: as they stand.
   Status EmitNest(std::string_view name, std::span<const Expr> dims,
-                  const std::function<Status(std::span<const Expr>)>& body);
+                  const std::function<Status(std::span<const Expr>)>& body,
+                  std::span<const uint32_t> order = {});
+  // Where element `index` of a value stands in its buffer.
+  Expr StorageIndex(graph::ValueId value, std::span<const Expr> index);
+  // The value that a view of one operand, or a chain of them, reads: the one with a layout.
+  graph::ValueId SourceOf(graph::ValueId value) const { return BaseOf(value); }
   void AddNode(const graph::Node& node);  // names the node in the kernel under construction
   Function& function() { return function_; }
 
@@ -135,7 +141,7 @@ class Lowering {
   BufferId BufferFor(graph::ValueId value);
   Status LowerNode(graph::NodeId id);
   Status DefineConstant(const graph::Node& node);
-  Result<ValueId> LoadAt(BufferId buffer, std::span<const Expr> dims, std::span<const Expr> index);
+  Result<ValueId> LoadAt(BufferId buffer, graph::ValueId value, std::span<const Expr> index);
   graph::ValueId BaseOf(graph::ValueId value) const;  // through views of one operand
   bool ExtendsTemplate(graph::ValueId value) const;   // an inlined op on what a template stored
   Status CopyResults();

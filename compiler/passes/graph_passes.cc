@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/passes/graph_passes.h"
 
+#include "compiler/passes/graph_choose_layouts.h"
+
 namespace halyard::graph {
 namespace {
 
@@ -15,6 +17,7 @@ constexpr GraphPass kPasses[] = {
     {"fuse-attention", "Recognises scaled dot-product attention.", FuseAttention},
     {"merge-matmuls", "Merges products of one value with constant matrices.", MergeMatmuls},
     {"remove-dead", "Drops what no result needs.", RemoveDead},
+    {"layout", "Chooses storage orders in the entry graph.", ChooseEntryLayouts},
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "compiler/loop/lowering.h"
 #include "compiler/loop/verify.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/passes/graph_choose_layouts.h"
 #include "compiler/passes/graph_passes.h"
 #include "compiler/passes/loop_fuse.h"
 #include "compiler/pipeline/assemble.h"
@@ -94,6 +95,20 @@ Status MergeMatmuls(CompileState& state) {
   return OkStatus();
 }
 
+Status Layout(CompileState& state) {
+  for (Segment& segment : state.segments) {
+    const Target& target = state.program.devices[segment.device].target;
+    if (segment.is_interpreted || target.kind != TargetKind::kCpu) continue;
+    std::vector<graph::LayoutRecord> records;
+    const int lanes = std::max(1, target.vector_bytes / 4);
+    HY_TRY(graph::ChooseLayouts(state.module, segment.graph, lanes, &records));
+    for (graph::LayoutRecord& record : records) {
+      state.Record("layout", std::move(record.node), std::move(record.text));
+    }
+  }
+  return OkStatus();
+}
+
 Status Lower(CompileState& state) {
   for (Segment& segment : state.segments) {
     if (segment.is_interpreted) continue;
@@ -142,6 +157,8 @@ constexpr Pass kPasses[] = {
     {"place", "chooses a device for every cluster", PlaceClusters, kClustered, kPlaced, Level::kGraph},
     {"segment", "cuts the graph where the device changes", CutSegments, kPlaced, kSegmented,
      Level::kGraph},
+    {"layout", "chooses how values inside a segment are stored", Layout, kSegmented, 0, Level::kGraph,
+     true},
     {"lower", "writes every segment as scalar loop nests", Lower, kSegmented, kLowered, Level::kLoop},
     {"fuse", "merges loop nests", Fuse, kLowered, kFused, Level::kLoop, true},
     {"schedule", "tiles, vectorises and distributes every loop nest", ScheduleKernels, kLowered,

@@ -11,10 +11,12 @@
 #include <random>
 
 #include "compiler/graph/builder.h"
+#include "compiler/graph/printer.h"
 #include "compiler/loop/interpreter.h"
 #include "compiler/loop/text.h"
 #include "compiler/loop/verify.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/passes/graph_choose_layouts.h"
 #include "compiler/passes/loop_fuse.h"
 
 namespace halyard::loop {
@@ -190,10 +192,20 @@ class LoweringTest : public testing::Test {
     EXPECT_EQ(PrintFunction(*parsed), text);
   }
 
-  // Lowers, fuses, checks everything; returns the fused function.
+  // Lowers, fuses, checks everything, with all values row-major and with layouts chosen for short
+  // vectors; returns the fused row-major function.
   Function Check(std::vector<ValueId> results, double tolerance = 2e-5,
                  std::vector<int64_t> ns = {3}) {
     EXPECT_TRUE(b().SetResults(std::move(results)).ok());
+    Function row_major = CheckAsStored(tolerance, ns);
+    const std::vector<FusionRecord> records = records_;
+    EXPECT_TRUE(graph::ChooseLayouts(module_, 0, 4, nullptr).ok());
+    with_layouts_ = CheckAsStored(tolerance, ns);
+    records_ = records;
+    return row_major;
+  }
+
+  Function CheckAsStored(double tolerance, const std::vector<int64_t>& ns) {
     auto lowered = LowerGraph(module_, 0, {});
     EXPECT_TRUE(lowered.ok()) << lowered.status().ToString();
     if (!lowered.ok()) return {};
@@ -239,6 +251,7 @@ class LoweringTest : public testing::Test {
   graph::Module module_;
   std::unique_ptr<graph::Builder> builder_;
   std::vector<FusionRecord> records_;
+  Function with_layouts_;  // of the last Check
   int node_count_ = 0;
 };
 
@@ -334,6 +347,106 @@ TEST_F(LoweringTest, ConvolutionsOfAllKinds) {
                       conv(x2, {4, 3, 2, 2}, 1, 0, 2, 2), conv(x3, {3, 2, 2, 2, 2}, 1, 1, 1, 1),
                       conv(x2, {5, 6, 1, 1}, 1, 0, 1, 1)});
   EXPECT_EQ(f.kernels.size(), 5u);
+}
+
+// Chains of what convolutional models are made of, so that values inside have layouts and every kind of
+// node reads and writes them.
+TEST_F(LoweringTest, RandomConvolutionalNetworksWithLayouts) {
+  for (int network = 0; network < 12; ++network) {
+    module_ = graph::Module();
+    builder_ = nullptr;
+    graph::AddGraph(module_, "main");
+    auto pick = [&](int64_t lo, int64_t hi) {
+      return lo + static_cast<int64_t>(random_() % static_cast<uint64_t>(hi - lo + 1));
+    };
+    const bool is_symbolic = network % 3 == 2;
+    int64_t channels = pick(1, 5);
+    ValueId x = Input("x", {is_symbolic ? -1 : pick(1, 2), channels, pick(6, 9), pick(6, 9)});
+    ValueId skip = graph::kNone;
+    std::vector<ValueId> results;
+    for (int step = 0; step < 7; ++step) {
+      const std::vector<Expr> dims = module_.values[x].type.dims;
+      const bool is_small = *module_.exprs.AsConst(dims[2]) < 3 || *module_.exprs.AsConst(dims[3]) < 3;
+      switch (pick(0, 7)) {
+        case 0:
+        case 1:
+        case 2: {  // any convolution
+          int64_t groups = pick(0, 2) == 0 ? channels : 1;
+          int64_t out = groups == 1 ? pick(1, 9) : groups * (pick(0, 3) == 0 ? 2 : 1);
+          int64_t window = is_small ? 1 : pick(1, 3), stride = pick(1, 2), pad = window / 2;
+          x = Op("conv", {x, Weight("w", {out, channels / groups, window, window})},
+                 {{"strides", std::vector<int64_t>{stride, stride}},
+                  {"pads_low", std::vector<int64_t>{pad, pad}},
+                  {"pads_high", std::vector<int64_t>{pad, 0}},
+                  {"dilations", std::vector<int64_t>{1, 1}},
+                  {"groups", groups}});
+          channels = out;
+          skip = graph::kNone;
+          break;
+        }
+        case 3:
+          x = Binary("add", x, Weight("bias", {channels, 1, 1}));
+          break;
+        case 4:
+          x = Binary("max", x, Scalar(0));
+          break;
+        case 5:
+          if (skip != graph::kNone) x = Binary("add", x, skip);
+          skip = x;
+          break;
+        case 6: {
+          if (is_small) break;
+          x = Op(pick(0, 1) == 0 ? "max_pool" : "avg_pool", {x},
+                 {{"window", std::vector<int64_t>{2, 3}},
+                  {"strides", std::vector<int64_t>{1, 2}},
+                  {"pads_low", std::vector<int64_t>{1, 1}},
+                  {"pads_high", std::vector<int64_t>{0, 1}},
+                  {"dilations", std::vector<int64_t>{1, 1}}});
+          skip = graph::kNone;
+          break;
+        }
+        case 7:
+          x = Op("concat", {x, x}, {{"axis", int64_t{1}}});
+          channels *= 2;
+          skip = graph::kNone;
+          break;
+      }
+      if (pick(0, 5) == 0) results.push_back(x);
+    }
+    results.push_back(Reduce("reduce_sum", x, {2, 3}, false));
+    results.push_back(Transpose(x, {0, 2, 3, 1}));
+    Check(results, 1e-4, is_symbolic ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{3});
+    if (HasFatalFailure() || HasNonfatalFailure()) {
+      ADD_FAILURE() << graph::PrintModule(module_);
+      return;
+    }
+  }
+}
+
+TEST_F(LoweringTest, ChannelsInnermostKeepsAResidualBlockFused) {
+  auto conv = [&](ValueId x, int64_t out, int64_t in, int64_t window, int64_t groups = 1) {
+    return Op("conv", {x, Weight("w", {out, in, window, window})},
+              {{"strides", std::vector<int64_t>{1, 1}},
+               {"pads_low", std::vector<int64_t>{window / 2, window / 2}},
+               {"pads_high", std::vector<int64_t>{window / 2, window / 2}},
+               {"dilations", std::vector<int64_t>{1, 1}},
+               {"groups", groups}});
+  };
+  auto relu = [&](ValueId v) { return Binary("max", v, Scalar(0)); };
+  ValueId x = relu(conv(Input("x", {1, 4, 5, 6}), 8, 4, 1));
+  ValueId y = relu(conv(x, 8, 1, 3, 8));
+  y = Binary("add", conv(y, 8, 8, 1), x);
+  Check({Reduce("reduce_sum", y, {2, 3})});
+  // The stem, the depthwise convolution, the sum with its residual, the reduction.
+  ASSERT_EQ(with_layouts_.kernels.size(), 4u) << PrintFunction(with_layouts_);
+  // 1x1 over channels: pixels walk in steps of the channels, channels in steps of one.
+  const Kernel& last = with_layouts_.kernels[2];
+  ASSERT_EQ(last.template_kind, TemplateKind::kContraction);
+  for (const loop::Op& op : last.ops) {
+    if (op.kind != OpKind::kStore) continue;
+    EXPECT_EQ(module_.exprs.StrideOf(op.index, last.roles.m.at(0)), module_.exprs.Const(1));
+    EXPECT_EQ(module_.exprs.StrideOf(op.index, last.roles.n.at(0)), module_.exprs.Const(8));
+  }
 }
 
 TEST_F(LoweringTest, TransformerBlock) {

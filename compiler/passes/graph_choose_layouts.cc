@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/passes/graph_choose_layouts.h"
+
+#include <set>
+
+#include "compiler/graph/builder.h"
+#include "compiler/ops/op_def.h"
+
+namespace halyard::graph {
+namespace {
+
+// Rewriting reads all weights; those of a depthwise convolution are small.
+constexpr int64_t kMostDepthwiseWeights = int64_t{1} << 20;
+
+// [n, c, spatial...] stored as [n, spatial..., c].
+std::vector<uint32_t> ChannelsInnermost(size_t rank) {
+  std::vector<uint32_t> order{0};
+  for (uint32_t axis = 2; axis < rank; ++axis) order.push_back(axis);
+  order.push_back(1);
+  return order;
+}
+
+class Chooser {
+ public:
+  Chooser(Module& module, uint32_t graph, int lanes, std::vector<LayoutRecord>* records)
+      : module_(module), graph_(graph), lanes_(lanes), records_(records) {
+    results_.insert(graph_of().results.begin(), graph_of().results.end());
+  }
+
+  Status Run() {
+    // Rewritten weights are inserted before their convolution.
+    for (size_t at = 0; at < graph_of().nodes.size(); ++at) {
+      const NodeId id = graph_of().nodes[at];
+      if (module_.nodes[id].is_dead || module_.nodes[id].constant != kNone) continue;
+      if (module_.nodes[id].op->name == "conv") {
+        HY_ASSIGN(const size_t added, ChooseConvolution(id, at));
+        at += added;
+      } else {
+        Follow(module_.nodes[id]);
+      }
+    }
+    return OkStatus();
+  }
+
+ private:
+  const Graph& graph_of() const { return module_.graphs[graph_]; }
+  const std::vector<Expr>& DimsOf(ValueId value) const { return module_.values[value].type.dims; }
+
+  void Record(const Node& node, std::string text) {
+    if (records_ != nullptr) records_->push_back({node.name, std::move(text)});
+  }
+
+  Result<size_t> ChooseConvolution(NodeId id, size_t at) {
+    const Node node = module_.nodes[id];
+    const ValueId result = node.results[0];
+    const std::vector<Expr> dims = DimsOf(result);
+    const std::vector<Expr> weights = DimsOf(node.operands[1]);
+    const Result<int64_t> groups_given = GetInt(node, "groups");
+    const int64_t groups = groups_given.ok() ? *groups_given : 1;
+    const std::optional<int64_t> channels = module_.exprs.AsConst(dims[1]);
+    const bool is_depthwise =
+        groups > 1 && channels == groups && module_.exprs.IsConst(weights[1], 1);
+    std::string why_not;
+    if (results_.count(result) > 0) {
+      why_not = "its result leaves the segment";
+    } else if (groups != 1 && !is_depthwise) {
+      why_not = "its channels are split into groups";
+    } else if (!channels || *channels < lanes_ / 2) {
+      why_not = fmt::format("{} channels do not fill vectors of {} elements",
+                            module_.exprs.Format(dims[1]), lanes_);
+    }
+    if (!why_not.empty()) {
+      Record(node, fmt::format("Row-major: {}.", why_not));
+      return 0;
+    }
+    module_.values[result].layout = ChannelsInnermost(dims.size());
+    Record(node, fmt::format("Channels innermost: vectors run along {} channels.", *channels));
+    return is_depthwise ? RewriteWeights(id, at) : Result<size_t>(0);
+  }
+
+  // [channels, 1, window...] becomes a transpose of a constant [window..., 1, channels].
+  Result<size_t> RewriteWeights(NodeId id, size_t at) {
+    const ValueId weights = module_.nodes[id].operands[1];
+    const NodeId producer = module_.values[weights].producer;
+    if (producer == kNone || module_.nodes[producer].constant == kNone) return 0;
+    const Constant& constant = module_.constants[module_.nodes[producer].constant];
+    int64_t elements = 1;
+    for (const int64_t dim : constant.dims) {
+      if (dim < 1 || dim > kMostDepthwiseWeights / elements) return 0;
+      elements *= dim;
+    }
+    if (BitWidth(constant.dtype) % 8 != 0) return 0;
+    HY_ASSIGN(const Tensor source, ReadConstant(constant));
+    const int64_t channels = source.dims[0], window = elements / channels;
+    Tensor target = source;
+    target.dims.assign(source.dims.begin() + 2, source.dims.end());
+    target.dims.push_back(1);
+    target.dims.push_back(channels);
+    const auto width = static_cast<size_t>(BitWidth(source.dtype)) / 8;
+    for (int64_t c = 0; c < channels; ++c) {
+      for (int64_t tap = 0; tap < window; ++tap) {
+        std::copy_n(source.bytes.begin() + static_cast<ptrdiff_t>(width) * (c * window + tap),
+                    width,
+                    target.bytes.begin() + static_cast<ptrdiff_t>(width) * (tap * channels + c));
+      }
+    }
+    Builder builder(module_, graph_);
+    builder.InsertBefore(graph_, at);
+    builder.SetNodeName(module_.nodes[id].name);
+    const std::string name = constant.name + ".channels_innermost";
+    HY_ASSIGN(const ValueId stored, builder.ConstantOf(target, name));
+    const auto rank = static_cast<int64_t>(source.dims.size());
+    std::vector<int64_t> perm{rank - 1, rank - 2};
+    for (int64_t axis = 0; axis < rank - 2; ++axis) perm.push_back(axis);
+    HY_ASSIGN(const ValueId view, builder.TransposeTo(stored, perm));
+    module_.nodes[id].operands[1] = view;
+    return builder.position() - at;
+  }
+
+  // The layout of the first operand that has one, where the node keeps the meaning of the axes.
+  void Follow(const Node& node) {
+    const std::string_view op = node.op->name;
+    const bool keeps_axes = (node.op->traits & kElementwise) != 0 || op == "max_pool" ||
+                            op == "avg_pool" || op == "concat" || op == "pad" || op == "slice";
+    if (!keeps_axes || node.results.size() != 1 || results_.count(node.results[0]) > 0) return;
+    for (const ValueId operand : node.operands) {
+      if (operand == kNone || module_.values[operand].layout.empty()) continue;
+      if (DimsOf(operand).size() != DimsOf(node.results[0]).size()) continue;
+      module_.values[node.results[0]].layout = module_.values[operand].layout;
+      return;
+    }
+  }
+
+  Module& module_;
+  uint32_t graph_;
+  int lanes_;
+  std::vector<LayoutRecord>* records_;
+  std::set<ValueId> results_;
+};
+
+}  // namespace
+
+Status ChooseLayouts(Module& module, uint32_t graph, int lanes,
+                     std::vector<LayoutRecord>* records) {
+  return Chooser(module, graph, lanes, records).Run();
+}
+
+Status ChooseEntryLayouts(Module& module) { return ChooseLayouts(module, 0, 16, nullptr); }
+
+}  // namespace halyard::graph
