@@ -10,7 +10,7 @@
 
 #include "compiler/graph/verifier.h"
 #include "compiler/import/onnx_import.h"
-#include "tests/compiler/import/model_writer.h"
+#include "tests/compiler/import/seed_models.h"
 
 // Sanitizers reserve more address space than any limit; they have a limit of their own on
 // allocations.
@@ -27,69 +27,6 @@
 
 namespace halyard::onnx {
 namespace {
-
-using testing::FloatTensor;
-using testing::GraphOf;
-using testing::IntTensor;
-using testing::kBool;
-using testing::kF32;
-using testing::Message;
-using testing::ModelOf;
-using testing::Node;
-using testing::ValueInfo;
-
-// Small models that between them have weights, shape arithmetic, windows, control flow and
-// functions.
-std::vector<std::string> Seeds() {
-  std::vector<std::string> seeds;
-  seeds.push_back(
-      ModelOf(
-          {{Node("Conv", {"x", "w", "b"}, {"c"}, {testing::IntsAttribute("pads", {1, 1, 1, 1})}),
-            Node("Relu", {"c"}, {"r"}),
-            Node("MaxPool", {"r"}, {"p"}, {testing::IntsAttribute("kernel_shape", {2, 2})}),
-            Node("GlobalAveragePool", {"p"}, {"g"}), Node("Flatten", {"g"}, {"y"})},
-           {FloatTensor("w", {2, 1, 3, 3}, std::vector<float>(18, 0.5f)),
-            FloatTensor("b", {2}, {1, 2})},
-           {ValueInfo("x", kF32, {"n", 1, 8, 8})},
-           {ValueInfo("y", kF32, {"n", 2})}})
-          .str());
-  seeds.push_back(
-      ModelOf(
-          {{Node("Shape", {"x"}, {"s"}), Node("Slice", {"s", "zero", "one"}, {"n"}),
-            Node("Concat", {"n", "rest"}, {"t"}, {testing::IntAttribute("axis", 0)}),
-            Node("Reshape", {"x", "t"}, {"f"}), Node("MatMul", {"f", "w"}, {"m"}),
-            Node("Softmax", {"m"}, {"q"}),
-            Node("Gather", {"q", "idx"}, {"y"}, {testing::IntAttribute("axis", 1)}),
-            Node("Einsum", {"q", "q"}, {"e"}, {testing::TextAttribute("equation", "ij,kj->ik")}),
-            Node("Resize", {"x", "", "scales"}, {"z"},
-                 {testing::TextAttribute("mode", "nearest")})},
-           {IntTensor("zero", {1}, {0}), IntTensor("one", {1}, {1}), IntTensor("rest", {1}, {-1}),
-            FloatTensor("w", {6, 4}, std::vector<float>(24, 0.25f)), IntTensor("idx", {2}, {0, 3}),
-            FloatTensor("scales", {3}, {1, 2, 2})},
-           {ValueInfo("x", kF32, {"n", 2, 3})},
-           {ValueInfo("y", kF32, {"n", 2}), ValueInfo("e", kF32, {"n", "n"}),
-            ValueInfo("z", kF32, {"", "", ""})}})
-          .str());
-  const Message then_graph =
-      GraphOf({{Node("Add", {"x", "x"}, {"t"})}, {}, {}, {ValueInfo("t", kF32, {2})}});
-  const Message else_graph =
-      GraphOf({{Node("F", {"x"}, {"e"}, {}, "", "custom")}, {}, {}, {ValueInfo("e", kF32, {2})}});
-  Message function;
-  function.Text(1, "F").Text(4, "a").Text(5, "b").Text(10, "custom");
-  function.Sub(7, Node("Pad", {"a", "p"}, {"c"}));
-  function.Sub(7, Node("Constant", {}, {"p"}, {testing::IntsAttribute("value_ints", {0, 0})}));
-  function.Sub(7, Node("Neg", {"c"}, {"b"}));
-  function.Sub(9, Message().Varint(2, 17));
-  seeds.push_back(ModelOf({{Node("If", {"c"}, {"y"},
-                                 {testing::GraphAttribute("then_branch", then_graph),
-                                  testing::GraphAttribute("else_branch", else_graph)})},
-                           {},
-                           {ValueInfo("c", kBool, {}), ValueInfo("x", kF32, {2})},
-                           {ValueInfo("y", kF32, {2})}},
-                          17, {function}, {"custom"})
-                      .str());
-  return seeds;
-}
 
 // Copies one stretch over another, flips bits, inserts and removes, and sets bytes to telling
 // values.
@@ -125,7 +62,7 @@ void Mutate(std::string& bytes, std::mt19937_64& random) {
 }
 
 TEST(OnnxMutation, SeedsAreSound) {
-  for (const std::string& seed : Seeds()) {
+  for (const std::string& seed : testing::SeedModels()) {
     auto module = ImportOnnxBytes({reinterpret_cast<const uint8_t*>(seed.data()), seed.size()});
     ASSERT_TRUE(module.ok()) << module.status().ToString();
     const Status verified = graph::VerifyModule(*module);
@@ -142,7 +79,7 @@ TEST(OnnxMutation, DamageGivesAModuleOrOneLine) {
   low.rlim_cur = rlim_t{3} << 30;
   ASSERT_EQ(::setrlimit(RLIMIT_AS, &low), 0);
 #endif
-  const std::vector<std::string> seeds = Seeds();
+  const std::vector<std::string> seeds = testing::SeedModels();
   int imported = 0;
   for (uint64_t i = 0; i < 1000; ++i) {
     std::mt19937_64 random(i);
