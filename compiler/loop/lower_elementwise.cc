@@ -8,7 +8,10 @@ namespace halyard::loop {
 
 using kernel::Opcode;
 
-Status LowerElementwise(Lowering& lowering, const graph::Module&, const graph::Node& node) {
+Status LowerElementwise(Lowering& lowering, const graph::Module& module, const graph::Node& node) {
+  const bool is_float = IsFloat(lowering.TypeOf(node.operands[0]).dtype);
+  if (node.op->name == "rem" && is_float) return LowerFloatRem(lowering, module, node);
+  if (node.op->name == "pow" && !is_float) return LowerIntegerPow(lowering, module, node);
   HY_ASSIGN(Opcode opcode, kernel::ParseOpcode(node.op->name));
   Lowering::Definition d;
   d.is_costly =
@@ -51,8 +54,10 @@ Status LowerBitcast(Lowering& lowering, const graph::Module&, const graph::Node&
   return lowering.Define(node.results[0], node, std::move(d));
 }
 
-Status LowerSymbolic(Lowering& lowering, const graph::Module&, const graph::Node& node) {
-  HY_ASSIGN(std::vector<Expr> values, graph::GetExprs(node, "values"));
+namespace {
+
+// The elements of a small integer tensor, row-major.
+Status DefineElements(Lowering& lowering, const graph::Node& node, std::vector<Expr> values) {
   Lowering::Definition d;
   d.ops = static_cast<int>(values.size()) * 2;
   d.emit = [&lowering, &node, values](std::span<const Expr> index) -> Result<ValueId> {
@@ -80,6 +85,17 @@ Status LowerSymbolic(Lowering& lowering, const graph::Module&, const graph::Node
     return result;
   };
   return lowering.Define(node.results[0], node, std::move(d));
+}
+
+}  // namespace
+
+Status LowerSymbolic(Lowering& lowering, const graph::Module&, const graph::Node& node) {
+  HY_ASSIGN(std::vector<Expr> values, graph::GetExprs(node, "values"));
+  return DefineElements(lowering, node, std::move(values));
+}
+
+Status LowerShapeOf(Lowering& lowering, const graph::Module&, const graph::Node& node) {
+  return DefineElements(lowering, node, lowering.TypeOf(node.operands[0]).dims);
 }
 
 Status LowerIota(Lowering& lowering, const graph::Module&, const graph::Node& node) {

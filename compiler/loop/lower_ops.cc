@@ -9,6 +9,8 @@ namespace halyard::loop {
 
 namespace {
 
+constexpr int64_t kMostRanked = 8192;
+
 struct Row {
   std::string_view op;
   LowerFunction lower;
@@ -18,6 +20,8 @@ constexpr Row kRows[] = {
     {"cast", LowerCast},
     {"bitcast", LowerBitcast},
     {"symbolic", LowerSymbolic},
+    {"shape_of", LowerShapeOf},
+    {"random_bits", LowerRandomBits},
     {"iota", LowerIota},
     {"broadcast", LowerBroadcast},
     {"reshape", LowerReshape},
@@ -28,6 +32,11 @@ constexpr Row kRows[] = {
     {"gather", LowerGather},
     {"gather_elements", LowerGatherElements},
     {"gather_nd", LowerGatherNd},
+    {"scatter_elements", LowerScatterElements},
+    {"scatter_nd", LowerScatterNd},
+    {"sort", LowerOrder},
+    {"topk", LowerOrder},
+    {"cumsum", LowerCumsum},
     {"reduce_sum", LowerReduce},
     {"reduce_prod", LowerReduce},
     {"reduce_max", LowerReduce},
@@ -38,6 +47,8 @@ constexpr Row kRows[] = {
     {"argmin", LowerArgReduce},
     {"matmul", LowerMatmul},
     {"conv", LowerConv},
+    {"conv_transpose", LowerConvTranspose},
+    {"resize", LowerResize},
     {"max_pool", LowerPool},
     {"avg_pool", LowerPool},
     {"attention", LowerAttention},
@@ -73,17 +84,21 @@ LowerFunction FindLowering(std::string_view op) {
 Status CheckLowering(const graph::Module& module, const graph::Node& node) {
   std::string_view op = node.op->name;
   auto dtype = [&](size_t i) { return module.values[node.operands[i]].type.dtype; };
-  if (op == "rem" && IsFloat(dtype(0))) {
+  if (op == "rem" && dtype(0) == DType::kF64) {
     return Unimplemented("The op 'rem' on {} has no lowering (node '{}').", FormatDType(dtype(0)),
                          node.name);
   }
-  if (op == "pow" && !IsFloat(dtype(0))) {
-    return Unimplemented("The op 'pow' on {} has no lowering (node '{}').", FormatDType(dtype(0)),
-                         node.name);
-  }
-  if ((op == "argmax" || op == "argmin") && IntOr(node, "select_last", 0) != 0) {
-    return Unimplemented("The op '{}' with select_last has no lowering (node '{}').", op,
-                         node.name);
+  if (op == "sort" || op == "topk") {
+    // Ranks are counted, which takes n * n steps; the interpreter sorts.
+    const Result<int64_t> axis = graph::GetInt(node, "axis");
+    const std::vector<Expr>& dims = module.values[node.operands[0]].type.dims;
+    const std::optional<int64_t> count =
+        axis.ok() ? module.exprs.AsConst(dims[static_cast<size_t>(*axis)]) : std::nullopt;
+    if (count && *count > kMostRanked) {
+      return Unimplemented(
+          "The op '{}' on {} elements has no lowering; the limit is {} (node '{}').", op, *count,
+          kMostRanked, node.name);
+    }
   }
   if (op == "cast" || op == "bitcast") {
     Result<DType> to = graph::GetDType(node, "dtype");

@@ -20,6 +20,10 @@ Status LowerElementwise(Lowering& lowering, const graph::Module& module, const g
 Status LowerCast(Lowering& lowering, const graph::Module& module, const graph::Node& node);
 Status LowerBitcast(Lowering& lowering, const graph::Module& module, const graph::Node& node);
 Status LowerSymbolic(Lowering& lowering, const graph::Module& module, const graph::Node& node);
+Status LowerShapeOf(Lowering& lowering, const graph::Module& module, const graph::Node& node);
+Status LowerRandomBits(Lowering& lowering, const graph::Module& module, const graph::Node& node);
+Status LowerFloatRem(Lowering& lowering, const graph::Module& module, const graph::Node& node);
+Status LowerIntegerPow(Lowering& lowering, const graph::Module& module, const graph::Node& node);
 Status LowerIota(Lowering& lowering, const graph::Module& module, const graph::Node& node);
 Status LowerBroadcast(Lowering& lowering, const graph::Module& module, const graph::Node& node);
 Status LowerReshape(Lowering& lowering, const graph::Module& module, const graph::Node& node);
@@ -31,10 +35,17 @@ Status LowerGather(Lowering& lowering, const graph::Module& module, const graph:
 Status LowerGatherElements(Lowering& lowering, const graph::Module& module,
                            const graph::Node& node);
 Status LowerGatherNd(Lowering& lowering, const graph::Module& module, const graph::Node& node);
+Status LowerScatterElements(Lowering& lowering, const graph::Module& module,
+                            const graph::Node& node);
+Status LowerScatterNd(Lowering& lowering, const graph::Module& module, const graph::Node& node);
+Status LowerOrder(Lowering& lowering, const graph::Module& module, const graph::Node& node);
+Status LowerCumsum(Lowering& lowering, const graph::Module& module, const graph::Node& node);
 Status LowerReduce(Lowering& lowering, const graph::Module& module, const graph::Node& node);
 Status LowerArgReduce(Lowering& lowering, const graph::Module& module, const graph::Node& node);
 Status LowerMatmul(Lowering& lowering, const graph::Module& module, const graph::Node& node);
 Status LowerConv(Lowering& lowering, const graph::Module& module, const graph::Node& node);
+Status LowerConvTranspose(Lowering& lowering, const graph::Module& module, const graph::Node& node);
+Status LowerResize(Lowering& lowering, const graph::Module& module, const graph::Node& node);
 Status LowerPool(Lowering& lowering, const graph::Module& module, const graph::Node& node);
 Status LowerAttention(Lowering& lowering, const graph::Module& module, const graph::Node& node);
 

@@ -2,6 +2,7 @@
 // Lowering of reductions along axes and over windows.
 #include <limits>
 
+#include "compiler/loop/index_map.h"
 #include "compiler/loop/lower_ops.h"
 #include "compiler/ops/op_def.h"
 
@@ -62,21 +63,58 @@ Status LowerArgReduce(Lowering& lowering, const graph::Module&, const graph::Nod
   HY_ASSIGN(int64_t axis, graph::GetInt(node, "axis"));
   auto a = static_cast<size_t>(axis);
   bool keeps = IntOr(node, "keep_dims", 0) != 0;
+  const bool takes_last = IntOr(node, "select_last", 0) != 0;
   ReduceKind kind = node.op->name == "argmax" ? ReduceKind::kArgMax : ReduceKind::kArgMin;
   Lowering::Definition d;
   d.form = Lowering::Form::kReduction;
-  d.emit = [&lowering, &node, a, keeps, kind](std::span<const Expr> index) -> Result<ValueId> {
+  d.emit = [&lowering, &node, a, keeps, kind,
+            takes_last](std::span<const Expr> index) -> Result<ValueId> {
     std::vector<Expr> at(index.begin(), index.end());
     if (keeps) at.erase(at.begin() + static_cast<ptrdiff_t>(a));
     // Always a loop: an arg reduction of one element still has to yield its index.
     Expr extent = lowering.TypeOf(node.operands[0]).dims[a];
-    return lowering.ReduceArg(kind, extent, [&](Expr variable) {
+    // The last of equal values is the first one from behind.
+    ExprArena& e = lowering.exprs();
+    const Expr end = e.Sub(extent, e.Const(1));
+    HY_ASSIGN(const ValueId found, lowering.ReduceArg(kind, extent, [&](Expr variable) {
       std::vector<Expr> x = at;
-      x.insert(x.begin() + static_cast<ptrdiff_t>(a), variable);
+      x.insert(x.begin() + static_cast<ptrdiff_t>(a), takes_last ? e.Sub(end, variable) : variable);
       return lowering.At(node.operands[0], x);
-    });
+    }));
+    if (!takes_last) return found;
+    KernelBuilder& b = lowering.builder();
+    return b.Scalar(Opcode::kSub, {b.Index(end, b.TypeOf(found)), found});
   };
   return lowering.Define(node.results[0], node, std::move(d));
+}
+
+Status LowerCumsum(Lowering& lowering, const graph::Module&, const graph::Node& node) {
+  HY_ASSIGN(const int64_t axis, graph::GetInt(node, "axis"));
+  const auto a = static_cast<ptrdiff_t>(axis);
+  const bool is_exclusive = IntOr(node, "exclusive", 0) != 0;
+  const bool is_reversed = IntOr(node, "reverse", 0) != 0;
+  const std::vector<Expr> dims = lowering.TypeOf(node.operands[0]).dims;
+  const DType dtype = lowering.TypeOf(node.results[0]).dtype;
+  std::vector<Expr> rows = dims;
+  rows.erase(rows.begin() + a);
+  return lowering.DefineRows(
+      node, rows, [&](std::span<const Expr> row, std::span<const BufferId> out) -> Status {
+        KernelBuilder& b = lowering.builder();
+        ExprArena& e = lowering.exprs();
+        const Expr extent = dims[static_cast<size_t>(axis)];
+        const ValueId zero = b.Constant(ComputeType(dtype), 0);
+        const auto step = [&](Expr variable,
+                              std::span<const ValueId> sum) -> Result<std::vector<ValueId>> {
+          std::vector<Expr> at(row.begin(), row.end());
+          at.insert(at.begin() + a,
+                    is_reversed ? e.Sub(e.Sub(extent, e.Const(1)), variable) : variable);
+          HY_ASSIGN(const ValueId x, lowering.At(node.operands[0], at));
+          const ValueId next = b.Scalar(Opcode::kAdd, {sum[0], x});
+          b.Store(out[0], FlatIndex(e, dims, at), b.Convert(is_exclusive ? sum[0] : next, dtype));
+          return std::vector<ValueId>{next};
+        };
+        return lowering.SequentialLoop("s", extent, {&zero, 1}, step).status();
+      });
 }
 
 Status LowerPool(Lowering& lowering, const graph::Module&, const graph::Node& node) {

@@ -208,8 +208,7 @@ Status LowerAttention(Lowering& lowering, const graph::Module&, const graph::Nod
   const BufferId weights = lowering.Temporary(name + "_weights", type, score_dims);
 
   return lowering.DefineRows(
-      node.results[0], node, row_dims,
-      [&](std::span<const Expr> row, BufferId out, DType out_type) -> Status {
+      node, row_dims, [&](std::span<const Expr> row, std::span<const BufferId> out) -> Status {
         KernelBuilder& b = lowering.builder();
         const Expr head = e.FloorDiv(row[1], repeat);
         const auto at = [&](Expr column) {
@@ -282,7 +281,8 @@ Status LowerAttention(Lowering& lowering, const graph::Module&, const graph::Nod
             value = b.Scalar(Opcode::kSelect, {is_bad, b.Float(type, 0), value});
           }
           const Expr index[] = {row[0], row[1], row[2], column};
-          b.Store(out, FlatIndex(e, out_dims, index), b.Convert(value, out_type));
+          b.Store(out[0], FlatIndex(e, out_dims, index),
+                  b.Convert(value, lowering.function().buffers[out[0]].dtype));
           return OkStatus();
         });
       });

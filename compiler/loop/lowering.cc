@@ -361,20 +361,54 @@ Status Lowering::DefineInto(graph::ValueId result, const graph::Node& node,
   return OkStatus();
 }
 
-Status Lowering::DefineRows(
-    graph::ValueId result, const graph::Node& node, std::span<const Expr> rows,
-    const std::function<Status(std::span<const Expr>, BufferId, DType)>& body) {
-  if (states_[result].users == 0) return OkStatus();
-  const DType dtype = TypeOf(result).dtype;
-  const BufferId buffer = BufferFor(result);
-  HY_TRY(EmitNest(node.name.empty() ? module_.values[result].name : node.name, rows,
-                  [&](std::span<const Expr> row) -> Status {
-                    AddNode(node);
-                    return body(row, buffer, dtype);
-                  }));
-  states_[result].is_defined = true;
-  states_[result].buffer = buffer;
+std::vector<BufferId> Lowering::BuffersOf(const graph::Node& node) {
+  std::vector<BufferId> buffers;
+  for (graph::ValueId v : node.results) buffers.push_back(BufferFor(v));
+  return buffers;
+}
+
+Status Lowering::DefineKernel(const graph::Node& node,
+                              const std::function<Status(std::span<const BufferId>)>& body) {
+  const std::vector<BufferId> buffers = BuffersOf(node);
+  const graph::Value& first = module_.values[node.results[0]];
+  HY_TRY(EmitKernel(node.name.empty() ? first.name : node.name, [&]() -> Status {
+    AddNode(node);
+    return body(buffers);
+  }));
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    states_[node.results[i]].is_defined = true;
+    states_[node.results[i]].buffer = buffers[i];
+  }
   return OkStatus();
+}
+
+Status Lowering::DefineRows(const graph::Node& node, std::span<const Expr> rows,
+                            const RowBody& body) {
+  return DefineKernel(node, [&](std::span<const BufferId> buffers) -> Status {
+    outer_loops_.clear();
+    std::vector<Expr> row;
+    int opened = 0;
+    for (Expr extent : rows) {
+      const bool has_loop = !exprs().IsConst(extent, 1);
+      const Expr loop = has_loop ? builder().BeginLoop(LoopKind::kParallel, "i", extent) : Expr{};
+      outer_loops_.push_back(loop);
+      row.push_back(has_loop ? loop : exprs().Const(0));
+      opened += has_loop;
+    }
+    HY_TRY(body(row, buffers));
+    while (opened-- > 0) builder().EndLoop();
+    return OkStatus();
+  });
+}
+
+void Lowering::OpenScope() {
+  memo_.emplace_back();
+  indirects_.emplace_back();
+}
+
+void Lowering::CloseScope() {
+  memo_.pop_back();
+  indirects_.pop_back();
 }
 
 Status Lowering::ParallelLoop(std::string_view name, Expr extent,
@@ -382,13 +416,38 @@ Status Lowering::ParallelLoop(std::string_view name, Expr extent,
   const bool has_loop = !exprs().IsConst(extent, 1);
   const Expr variable =
       has_loop ? builder().BeginLoop(LoopKind::kParallel, name, extent) : exprs().Const(0);
-  memo_.emplace_back();
-  indirects_.emplace_back();
+  OpenScope();
   HY_TRY(body(variable));
-  memo_.pop_back();
-  indirects_.pop_back();
+  CloseScope();
   if (has_loop) builder().EndLoop();
   return OkStatus();
+}
+
+Status Lowering::ParallelNest(std::string_view name, std::span<const Expr> extents,
+                              const std::function<Status(std::span<const Expr>)>& body) {
+  std::vector<Expr> index;
+  const std::function<Status()> descend = [&]() -> Status {
+    if (index.size() == extents.size()) return body(index);
+    return ParallelLoop(name, extents[index.size()], [&](Expr variable) -> Status {
+      index.push_back(variable);
+      HY_TRY(descend());
+      index.pop_back();
+      return OkStatus();
+    });
+  };
+  return descend();
+}
+
+Result<std::vector<ValueId>> Lowering::SequentialLoop(std::string_view name, Expr extent,
+                                                      std::span<const ValueId> initial,
+                                                      const SequentialBody& body) {
+  const Expr variable = builder().BeginLoop(LoopKind::kSequential, name, extent, {}, initial);
+  const std::vector<ValueId> values(builder().LoopParameters().begin(),
+                                    builder().LoopParameters().end());
+  OpenScope();
+  HY_ASSIGN(const std::vector<ValueId> next, body(variable, values));
+  CloseScope();
+  return builder().EndLoop(next);
 }
 
 void Lowering::AddNode(const graph::Node& node) {

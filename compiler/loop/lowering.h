@@ -96,13 +96,24 @@ class Lowering {
   // row-major.
   Status DefineInto(graph::ValueId result, const graph::Node& node, std::span<const Expr> dims,
                     const Emit& element);
-  // Realises a value at once in a nest over `rows`; `body` writes one row of it into the buffer, in
-  // the value's own dtype.
-  Status DefineRows(
-      graph::ValueId result, const graph::Node& node, std::span<const Expr> rows,
-      const std::function<Status(std::span<const Expr> row, BufferId out, DType dtype)>& body);
-  // A parallel loop whose body is emitted by At and its kin; without a loop where the extent is 1.
+  // Realises all results of a node at once, in one kernel that `body` writes: into the buffers, one
+  // for each result, in the dtypes of these. DefineRows opens parallel loops over `rows` first.
+  using RowBody =
+      std::function<Status(std::span<const Expr> row, std::span<const BufferId> buffers)>;
+  Status DefineKernel(const graph::Node& node,
+                      const std::function<Status(std::span<const BufferId> buffers)>& body);
+  Status DefineRows(const graph::Node& node, std::span<const Expr> rows, const RowBody& body);
+  // Loops whose bodies are emitted by At and its kin. Parallel ones have none where the extent
+  // is 1.
   Status ParallelLoop(std::string_view name, Expr extent, const std::function<Status(Expr)>& body);
+  Status ParallelNest(std::string_view name, std::span<const Expr> extents,
+                      const std::function<Status(std::span<const Expr>)>& body);
+  // The body gives the next values; the result is those after the last iteration.
+  using SequentialBody =
+      std::function<Result<std::vector<ValueId>>(Expr index, std::span<const ValueId> values)>;
+  Result<std::vector<ValueId>> SequentialLoop(std::string_view name, Expr extent,
+                                              std::span<const ValueId> initial,
+                                              const SequentialBody& body);
   bool IsRealised(graph::ValueId value) const { return states_[value].buffer != kNone; }
   // Makes a buffer of a value unless a template may read it through its body (the prologue limits).
   Status RealiseForTemplate(graph::ValueId value);
@@ -139,6 +150,9 @@ class Lowering {
 
   Status Prepare();
   BufferId BufferFor(graph::ValueId value);
+  std::vector<BufferId> BuffersOf(const graph::Node& node);
+  void OpenScope();
+  void CloseScope();
   Status LowerNode(graph::NodeId id);
   Status DefineConstant(const graph::Node& node);
   Result<ValueId> LoadAt(BufferId buffer, graph::ValueId value, std::span<const Expr> index);

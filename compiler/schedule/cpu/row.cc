@@ -68,7 +68,9 @@ std::vector<Piece> Cut(const Nest& nest) {
     const Op& op = kernel.ops[id];
     if (op.kind == OpKind::kLoop) {
       ++top_loops;
-      separate &= op.loop == LoopKind::kParallel;
+      // A sequential loop that carries nothing is a piece that one task does.
+      separate &= op.loop == LoopKind::kParallel ||
+                  (op.loop == LoopKind::kSequential && op.results.empty());
     } else if (op.kind == OpKind::kConst || op.kind == OpKind::kIndex ||
                op.kind == OpKind::kScalar) {
       pure.push_back(id);
@@ -94,7 +96,8 @@ std::vector<Piece> Cut(const Nest& nest) {
     Piece piece;
     piece.ops = pure;
     piece.ops.push_back(nest.loops[i].op);
-    piece.chain = ChainFrom(nest, static_cast<int>(i));
+    if (nest.OpOf(static_cast<int>(i)).loop == LoopKind::kParallel)
+      piece.chain = ChainFrom(nest, static_cast<int>(i));
     pieces.push_back(std::move(piece));
   }
   return pieces;

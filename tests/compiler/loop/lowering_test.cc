@@ -535,15 +535,16 @@ TEST_F(LoweringTest, HalfPrecisionComputesInFloat) {
   Check({Op("exp", {Binary("mul", x, x)}), Reduce("reduce_sum", x, {1})}, 0.02);
 }
 
-TEST_F(LoweringTest, UnknownOpsAreRefusedByName) {
-  ValueId x = Input("x", {4});
+TEST_F(LoweringTest, WhatHasNoLoweringIsRefusedByName) {
+  ValueId x = Input("x", {10000});
   auto v = b().Add("sort", {x}, {{"axis", int64_t{0}}});
   ASSERT_TRUE(v.ok());
   ASSERT_TRUE(b().SetResults({(*v)[0]}).ok());
   auto lowered = LowerGraph(module_, 0, {});
   ASSERT_FALSE(lowered.ok());
   EXPECT_EQ(lowered.status().code(), StatusCode::kUnimplemented);
-  EXPECT_EQ(lowered.status().message(), "The op 'sort' has no lowering (node '').");
+  EXPECT_EQ(lowered.status().message(),
+            "The op 'sort' on 10000 elements has no lowering; the limit is 8192 (node '').");
 }
 
 }  // namespace

@@ -162,8 +162,13 @@ void AddElementwise(Matrix& matrix) {
       matrix.Add("rem", dtype, {{dtype, shape}, {dtype, shape}}, {}, 0, 0.5, 9);
       matrix.Add("pow", dtype, {{dtype, shape}, {dtype, shape}}, {}, 16, 0.1, 4);
     }
+    // Quotients far beyond the mantissa, and of both signs.
+    for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+      matrix.Add("rem", dtype, {{dtype, shape}, {dtype, shape}}, {}, 0, -60000, 60000);
+    }
     for (const DType dtype : kIntegerTypes) {
       const bool is_signed = IsSigned(dtype);
+      matrix.Add("pow", dtype, {{dtype, shape}, {dtype, shape}}, {}, 0, is_signed ? -3 : 0, 9);
       for (const std::string_view op :
            {"add", "sub", "mul", "div", "rem", "min", "max", "and", "or", "xor", "shl", "shr"}) {
         matrix.Add(op, dtype, {{dtype, shape}, {dtype, shape}}, {}, 0, is_signed ? -9 : 0, 9);
@@ -298,19 +303,30 @@ void AddTemplates(Matrix& matrix, DType dtype) {
   conv("conv", {1, 2, 17}, {3, 2, 5}, windows({2}, {2}, {1}, {1}), 1);
   conv("conv_transpose", {1, 2, 5, 4}, {2, 3, 3, 3}, windows({2, 2}, {1, 1}, {1, 1}, {1, 1}), 1);
   conv("conv_transpose", {1, 4, 7}, {4, 1, 4}, windows({3}, {0}, {1}, {1}), 2);
+  Attributes padded = windows({2, 3}, {1, 2}, {2, 1}, {2, 1});
+  padded["output_padding"] = Dims{1, 2};
+  conv("conv_transpose", {2, 6, 4, 5}, {6, 2, 3, 2}, padded, 3);
   for (const std::string_view op : {"max_pool", "avg_pool"}) {
     Attributes attributes = windows({2, 1}, {1, 0}, {0, 1}, {1, 2});
     attributes["window"] = Dims{3, 2};
     matrix.Add(op, dtype, {{dtype, {2, 3, 9, 7}}}, attributes, op == "max_pool" ? 0 : 16, 0.5, 1.5);
   }
   for (const std::string_view mode : {"nearest", "linear", "cubic"}) {
-    for (const std::string_view coordinates : {"half_pixel", "align_corners", "asymmetric"}) {
+    for (const std::string_view coordinates : {"half_pixel", "align_corners", "asymmetric",
+                                               "half_pixel_symmetric", "pytorch_half_pixel"}) {
       matrix.Add("resize", dtype, {{dtype, {1, 2, 5, 3}}},
                  {{"sizes", Matrix::Constants({1, 2, 7, 6})},
                   {"mode", std::string(mode)},
                   {"coordinates", std::string(coordinates)}},
                  mode == "nearest" ? 0 : 8, -1, 1, mode == "nearest" ? 0 : 64);
     }
+    matrix.Add("resize", dtype, {{dtype, {2, 5, 3}}},
+               {{"sizes", Matrix::Constants({2, 2, 1})},
+                {"mode", std::string(mode)},
+                {"rounding", std::string("round_prefer_ceil")},
+                {"exclude_outside", int64_t{1}},
+                {"scales", std::vector<double>{1, 0.45, 0.4}}},
+               mode == "nearest" ? 0 : 8, -1, 1, mode == "nearest" ? 0 : 64);
   }
   // q, k, v within [-1, 1]: scores stay near 0 and the result is a mean of values.
   const auto attention = [&](const Dims& q, const Dims& k, const Dims& v, const Dims& mask,
@@ -326,6 +342,27 @@ void AddTemplates(Matrix& matrix, DType dtype) {
   attention({1, 4, 7, 4}, {1, 2, 11, 4}, {1, 2, 11, 3}, {1, 1, 7, 11}, 0);
   attention({1, 2, 5, 4}, {1, 2, 9, 4}, {1, 2, 9, 4}, {}, 1);
   attention({2, 1, 1, 4}, {2, 1, 3, 4}, {2, 1, 3, 4}, {2, 1, 1, 3}, 0);
+}
+
+void AddScatters(Matrix& matrix, DType dtype) {
+  for (const std::string_view reduction : {"none", "add", "mul", "min", "max"}) {
+    if (dtype == DType::kBool && reduction != "none") continue;
+    for (const DType index : {DType::kI32, DType::kI64}) {
+      const Attributes mode = {{"reduction", std::string(reduction)}};
+      // Five rows into three: some are named twice.
+      Attributes along = mode;
+      along["axis"] = int64_t{0};
+      const double units = IsFloat(dtype) && reduction != "none" ? 8 : 0;
+      size_t before = matrix.count();
+      matrix.Add("scatter_elements", dtype, {{dtype, {3, 7}}, {index, {5, 6}}, {dtype, {5, 6}}},
+                 along, units, 0.5, 1.5);
+      if (matrix.count() > before) matrix.SetIndices(1, 3);
+      before = matrix.count();
+      matrix.Add("scatter_nd", dtype, {{dtype, {4, 4, 3}}, {index, {7, 2}}, {dtype, {7, 3}}}, mode,
+                 units, 0.5, 1.5);
+      if (matrix.count() > before) matrix.SetIndices(1, 4);
+    }
+  }
 }
 
 void AddOrdering(Matrix& matrix, DType dtype) {
@@ -345,10 +382,16 @@ std::vector<OpExample> OpExamplesOf(std::string_view op, uint64_t seed, DType dt
   for (const DType type : {DType::kF32, DType::kF64, DType::kF16, DType::kI8, DType::kI32,
                            DType::kI64, DType::kU8, DType::kBool}) {
     AddViews(matrix, type);
+    AddScatters(matrix, type);
     if (type == DType::kBool) continue;
     AddReductions(matrix, type);
     AddTemplates(matrix, type);
     AddOrdering(matrix, type);
+  }
+  for (const Dims& shape : kShapes) {
+    matrix.Add("random_bits", DType::kU64, {{DType::kU64, {}}},
+               {{"shape", Matrix::Constants(shape)}, {"stream", int64_t{0x123456789abc}}}, 0, 0, 9);
+    matrix.Add("shape_of", DType::kF32, {{DType::kF32, shape}}, {}, 0, -9, 9);
   }
   return matrix.Take();
 }
