@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_worker: keeps one model loaded through halyard.h and times runs when told to. It is one side of
- * bench/compare_models.py: it sleeps on stdin while a rival runs.
+/* model_worker: keeps one model loaded through halyard.h and times runs when told to. It is one
+ * side of bench/compare_models.py: it sleeps on stdin while a rival runs.
  *
  *   model_worker MODEL.onnx [--device PATH] [--no-tune] [--symbol NAME=VALUE]...
  *
- * Prints "ready SECONDS" (compile or cache hit), then for each line "run N" one line of N latencies in
- * nanoseconds. Inputs are random, made once. */
+ * Prints "ready SECONDS" (compile or cache hit), then for each line "run N" one line of N latencies
+ * in nanoseconds. Inputs are random, made once. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,18 +43,30 @@ static void FillRandom(hy_tensor* tensor, size_t elements) {
   for (size_t i = 0; i < elements; ++i) {
     const uint64_t bits = NextRandom(&state);
     switch (tensor->dtype) {
-      case HY_DTYPE_F32: ((float*)tensor->data)[i] = (float)(bits >> 40) / 8388608.0f - 1.0f; break;
-      case HY_DTYPE_I64: ((int64_t*)tensor->data)[i] = (int64_t)(bits & 1); break;
-      case HY_DTYPE_I32: ((int32_t*)tensor->data)[i] = (int32_t)(bits & 1); break;
-      case HY_DTYPE_BOOL: ((uint8_t*)tensor->data)[i] = (uint8_t)(bits & 1); break;
-      default: fprintf(stderr, "model_worker: no random data for dtype %d\n", tensor->dtype); exit(1);
+      case HY_DTYPE_F32:
+        ((float*)tensor->data)[i] = (float)(bits >> 40) / 8388608.0f - 1.0f;
+        break;
+      case HY_DTYPE_I64:
+        ((int64_t*)tensor->data)[i] = (int64_t)(bits & 1);
+        break;
+      case HY_DTYPE_I32:
+        ((int32_t*)tensor->data)[i] = (int32_t)(bits & 1);
+        break;
+      case HY_DTYPE_BOOL:
+        ((uint8_t*)tensor->data)[i] = (uint8_t)(bits & 1);
+        break;
+      default:
+        fprintf(stderr, "model_worker: no random data for dtype %d\n", tensor->dtype);
+        exit(1);
     }
   }
 }
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    fprintf(stderr, "usage: model_worker MODEL.onnx [--device PATH] [--no-tune] [--symbol NAME=VALUE]...\n");
+    fprintf(
+        stderr,
+        "usage: model_worker MODEL.onnx [--device PATH] [--no-tune] [--symbol NAME=VALUE]...\n");
     return 1;
   }
   hy_string device_path = HY_STRING("cpu:0");
@@ -110,7 +122,9 @@ int main(int argc, char** argv) {
       tensor->dims[d] = infos[i].dims[d] < 0 ? 1 : infos[i].dims[d];
       elements *= (size_t)tensor->dims[d];
     }
-    tensor->size_bytes = elements * (tensor->dtype == HY_DTYPE_I64 ? 8 : tensor->dtype == HY_DTYPE_BOOL ? 1 : 4);
+    tensor->size_bytes = elements * (tensor->dtype == HY_DTYPE_I64    ? 8
+                                     : tensor->dtype == HY_DTYPE_BOOL ? 1
+                                                                      : 4);
     tensor->data = malloc(tensor->size_bytes + 1);
     if (tensor->data == NULL) return 1;
     FillRandom(tensor, elements);

@@ -12,9 +12,10 @@ Status InterpretNode(const InterpretRequest& request) {
   HY_ASSIGN(const graph::Module module, graph::ParseModule(request.text));
   if (request.operands.size() != module.entry().parameters.size() ||
       request.results.size() != module.entry().results.size()) {
-    return InvalidArgument("An interpreted node has {} operands and {} results; {} and {} are given.",
-                           module.entry().parameters.size(), module.entry().results.size(),
-                           request.operands.size(), request.results.size());
+    return InvalidArgument(
+        "An interpreted node has {} operands and {} results; {} and {} are given.",
+        module.entry().parameters.size(), module.entry().results.size(), request.operands.size(),
+        request.results.size());
   }
   std::vector<graph::Tensor> inputs;
   for (size_t i = 0; i < request.operands.size(); ++i) {

@@ -97,6 +97,8 @@ struct Graph {
   // What the outside calls the results, one for each; passes may put another value behind a name.
   std::vector<std::string> result_names;
   std::vector<NodeId> nodes;  // topological order
+  // Made by segmentation: shares the nodes and values of the entry graph; not part of the text form.
+  bool is_segment = false;
 };
 
 struct Module {

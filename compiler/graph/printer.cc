@@ -32,6 +32,7 @@ class SymbolSet {
  public:
   explicit SymbolSet(const Module& module) : exprs_(module.exprs) {
     for (const Graph& graph : module.graphs) {
+      if (graph.is_segment) continue;
       for (const ValueId value : graph.parameters) Add(module.values[value].type.dims);
       for (const NodeId id : graph.nodes) {
         const Node& node = module.nodes[id];
@@ -217,7 +218,9 @@ Result<std::string> PrintNodeModule(const Module& module, NodeId id) {
 
 std::string PrintModule(const Module& module) {
   std::string out = SymbolSet(module).Declarations();
-  for (const Graph& graph : module.graphs) PrintGraph(module, graph, out);
+  for (const Graph& graph : module.graphs) {
+    if (!graph.is_segment) PrintGraph(module, graph, out);
+  }
   return out;
 }
 

@@ -163,7 +163,8 @@ class Assembler {
     entry.size_bytes = packed ? packed->size() : constant.bytes->size_bytes();
     entry.offset = (program_.data.size() + kAlignment - 1) / kAlignment * kAlignment;
     program_.data.resize(entry.offset + entry.size_bytes);
-    const std::span<uint8_t> target = std::span(program_.data).subspan(entry.offset, entry.size_bytes);
+    const std::span<uint8_t> target =
+        std::span(program_.data).subspan(entry.offset, entry.size_bytes);
     if (packed) {
       std::copy(packed->begin(), packed->end(), target.begin());
     } else {
@@ -171,9 +172,8 @@ class Assembler {
     }
     entry.hash = HashBytes(target);
     program_.constants.push_back(entry);
-    HY_ASSIGN(const uint32_t range,
-              AddRange(StorageKind::kConstant, program_.constants.size() - 1,
-                       exprs_.Const(entry.size_bytes), entry.name));
+    HY_ASSIGN(const uint32_t range, AddRange(StorageKind::kConstant, program_.constants.size() - 1,
+                                             exprs_.Const(entry.size_bytes), entry.name));
     constants_[key] = range;
     return range;
   }
@@ -194,7 +194,8 @@ class Assembler {
 
   Status AddInterpreted(const Segment& segment) {
     const graph::Node& node = module_.nodes[segment.interpreted_node];
-    Command& command = AddCommand(CommandKind::kInterpret, fmt::format("interpret {}", node.op->name));
+    Command& command =
+        AddCommand(CommandKind::kInterpret, fmt::format("interpret {}", node.op->name));
     HY_ASSIGN(command.interpret_text, graph::PrintNodeModule(module_, segment.interpreted_node));
     for (ValueId operand : node.operands) {
       if (operand == kNone) continue;
@@ -230,7 +231,8 @@ class Assembler {
           range = ConstantRange(buffer.constant, "", nullptr);
           break;
         case loop::BufferRole::kTemp:
-          range = AddRange(StorageKind::kArena, 0, SizeOf(buffer.dtype, buffer.elements), buffer.name);
+          range =
+              AddRange(StorageKind::kArena, 0, SizeOf(buffer.dtype, buffer.elements), buffer.name);
           break;
         case loop::BufferRole::kLocal:
           break;
@@ -269,8 +271,12 @@ class Assembler {
               HY_ASSIGN(range, range_of(binding.index));
               break;
             }
-            case schedule::Binding::Kind::kWorkspace: range = workspaces[binding.index]; break;
-            case schedule::Binding::Kind::kConstant: range = packed[binding.index]; break;
+            case schedule::Binding::Kind::kWorkspace:
+              range = workspaces[binding.index];
+              break;
+            case schedule::Binding::Kind::kConstant:
+              range = packed[binding.index];
+              break;
           }
           const kernel::Access access = code.buffers[b].access;
           Bind(entry_.blocks[0].commands.back(), range, access != kernel::Access::kWrite,
@@ -288,7 +294,8 @@ class Assembler {
     return OkStatus();
   }
 
-  Result<uint32_t> PackedRange(const loop::Function& function, const schedule::PackedConstant& wanted) {
+  Result<uint32_t> PackedRange(const loop::Function& function,
+                               const schedule::PackedConstant& wanted) {
     const loop::Buffer& buffer = function.buffers[wanted.buffer];
     const graph::Constant& constant = module_.constants[buffer.constant];
     const auto key = std::make_tuple(constant.content_hash, wanted.packing);
@@ -330,8 +337,8 @@ class Assembler {
     uint32_t executable, entry;
   };
 
-  // Where the code of a scheduled kernel's kernels is; kernels of equal text share one entry, so that the
-  // layers of a transformer compile once.
+  // Where the code of a scheduled kernel's kernels is; kernels of equal text share one entry, so
+  // that the layers of a transformer compile once.
   Place InternKernel(uint32_t device, const kernel::Kernel& code) {
     const auto [found, is_new] = kernels_.try_emplace({device, CanonicalText(code, true)});
     if (is_new) {
@@ -365,7 +372,8 @@ class Assembler {
     return found->second;
   }
 
-  // Results that no command wrote in place: parameters, constants, and a value that is a result twice.
+  // Results that no command wrote in place: parameters, constants, and a value that is a result
+  // twice.
   Status CopyRemainingResults() {
     const graph::Graph& graph = module_.entry();
     for (size_t i = 0; i < graph.results.size(); ++i) {
@@ -399,17 +407,19 @@ class Assembler {
     }
     // Ranges that no command touches (a value without a reader) take no space.
     for (size_t i = 0; i < entry_.buffers.size(); ++i) {
-      if (entry_.buffers[i].kind == StorageKind::kArena && !index_of.count(static_cast<uint32_t>(i))) {
+      if (entry_.buffers[i].kind == StorageKind::kArena &&
+          !index_of.count(static_cast<uint32_t>(i))) {
         entry_.buffers[i].size = program::SizeExpr::Constant(0);
       }
     }
     program::Arena arena;
     HY_ASSIGN(arena.size_bytes, Convert(plan.arena_bytes));
     entry_.arenas.push_back(std::move(arena));
-    state_.Record("memory", "activations",
-                  fmt::format("The arena holds {} bytes for {} values; the lower bound is {} bytes.",
-                              exprs_.Format(plan.arena_bytes), owners.size(),
-                              exprs_.Format(plan.lower_bound_bytes)));
+    state_.Record(
+        "memory", "activations",
+        fmt::format("The arena holds {} bytes for {} values; the lower bound is {} bytes.",
+                    exprs_.Format(plan.arena_bytes), owners.size(),
+                    exprs_.Format(plan.lower_bound_bytes)));
     state_.Record("memory", "constants",
                   fmt::format("{} constants take {} bytes.", program_.constants.size(),
                               program_.data.size()));
@@ -437,7 +447,8 @@ class Assembler {
         bool conflicts = false;
         for (const Use& use : access_[i]) {
           for (const Use& earlier : access_[j]) {
-            conflicts = conflicts || ((use.writes || earlier.writes) && overlap(use.range, earlier.range));
+            conflicts =
+                conflicts || ((use.writes || earlier.writes) && overlap(use.range, earlier.range));
           }
         }
         if (!conflicts) continue;
@@ -466,8 +477,8 @@ class Assembler {
   program::Program& program_;
   program::Entry entry_;
   std::vector<Expr> symbols_;
-  std::vector<Expr> sizes_;                   // bytes per range of entry_.buffers
-  std::vector<std::vector<Use>> access_;      // per command
+  std::vector<Expr> sizes_;               // bytes per range of entry_.buffers
+  std::vector<std::vector<Use>> access_;  // per command
   std::vector<uint32_t> output_ranges_;
   std::map<ValueId, uint32_t> place_of_;
   std::map<std::tuple<uint64_t, std::string>, uint32_t> constants_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes what a CPU target has no instruction for as arithmetic: transcendentals, and fused multiply-adds
-// where the hardware has none. A pass of its own after scheduling, because a race needs the same step.
+// Writes what a CPU target has no instruction for as arithmetic: transcendentals, and fused
+// multiply-adds where the hardware has none. A pass of its own after scheduling, because a race
+// needs the same step.
 #pragma once
 
 #include "base/status.h"

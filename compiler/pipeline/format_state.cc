@@ -7,19 +7,46 @@
 
 namespace halyard::pipeline {
 
-Result<std::string> FormatState(const CompileState& state) {
-  switch (state.level) {
+std::string_view FormatLevel(Level level) {
+  switch (level) {
     case Level::kGraph:
-      return "// level: graph\n" + graph::PrintModule(state.module);
+      return "graph";
+    case Level::kLoop:
+      return "loop";
+    case Level::kKernel:
+      return "kernel";
+    case Level::kProgram:
+      return "program";
+  }
+  return "unknown";
+}
+
+Result<std::string> FormatState(const CompileState& state) {
+  const std::string head = fmt::format("// level: {}\n", FormatLevel(state.level));
+  switch (state.level) {
+    case Level::kGraph: {
+      // Segments share the values of the entry graph; they are named, not printed again.
+      std::string text = head;
+      for (const Segment& segment : state.segments) {
+        text += fmt::format("// segment on {}: ", state.program.devices[segment.device].name);
+        if (segment.is_interpreted) {
+          text += "interprets " + state.module.nodes[segment.interpreted_node].name + "\n";
+          continue;
+        }
+        text += fmt::format("{} nodes\n", state.module.graphs[segment.graph].nodes.size());
+      }
+      text += graph::PrintModule(state.module);
+      return text;
+    }
     case Level::kLoop: {
-      std::string text = "// level: loop\n";
+      std::string text = head;
       for (const Segment& segment : state.segments) {
         if (!segment.is_interpreted) text += loop::PrintFunction(segment.function);
       }
       return text;
     }
     case Level::kKernel: {
-      std::string text = "// level: kernel\n";
+      std::string text = head;
       for (const Segment& segment : state.segments) {
         for (const schedule::ScheduledKernel& scheduled : segment.kernels) {
           text += "// schedule: " + schedule::FormatSchedule(scheduled.record) + "\n";
@@ -29,7 +56,7 @@ Result<std::string> FormatState(const CompileState& state) {
       return text;
     }
     case Level::kProgram:
-      return "// level: program\n" + program::Format(state.program);
+      return head + program::Format(state.program);
   }
   return Internal("The compile state is at no level.");
 }

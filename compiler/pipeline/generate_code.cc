@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last pass: compiles the kernels that no race has compiled. An executable of many kernels becomes
-// several images, compiled at the same time; each is self-contained.
+// The last pass: compiles the kernels that no race has compiled. An executable of many kernels
+// becomes several images, compiled at the same time; each is self-contained.
 #include <algorithm>
 
 #include "compiler/codegen/cpu/emit.h"
@@ -17,7 +17,8 @@ constexpr size_t kKernelsPerPart = 4;
 Status GenerateCode(CompileState& state) {
   std::vector<program::Executable> executables;
   std::vector<kernel::Module> modules;
-  std::vector<std::vector<std::pair<uint32_t, uint32_t>>> new_place;  // [executable][entry] -> new place
+  std::vector<std::vector<std::pair<uint32_t, uint32_t>>>
+      new_place;  // [executable][entry] -> new place
   for (size_t e = 0; e < state.program.executables.size(); ++e) {
     program::Executable& whole = state.program.executables[e];
     const Target& target = state.program.devices[whole.device].target;
@@ -34,8 +35,8 @@ Status GenerateCode(CompileState& state) {
     new_place.emplace_back();
     for (size_t k = 0; k < whole.entries.size(); ++k) {
       const size_t part = base + k % parts;
-      new_place[e].push_back({static_cast<uint32_t>(part),
-                              static_cast<uint32_t>(executables[part].entries.size())});
+      new_place[e].push_back(
+          {static_cast<uint32_t>(part), static_cast<uint32_t>(executables[part].entries.size())});
       executables[part].device = whole.device;
       executables[part].format = whole.format;
       executables[part].entries.push_back(std::move(whole.entries[k]));

@@ -20,8 +20,8 @@
 namespace halyard::pipeline {
 namespace {
 
-// Sizes for cost models and races where a dim is a symbol: one item per batch, a short sequence. Never used
-// for correctness.
+// Sizes for cost models and races where a dim is a symbol: one item per batch, a short sequence.
+// Never used for correctness.
 constexpr int64_t kBatchHint = 1;
 constexpr int64_t kDimHint = 128;
 
@@ -31,7 +31,8 @@ void SetHints(graph::Module& module) {
     for (size_t axis = 0; axis < dims.size(); ++axis) {
       if (module.exprs.KindOf(dims[axis]) != ExprKind::kSymbol) continue;
       const ExprRange range = module.exprs.RangeOf(dims[axis]);
-      module.exprs.SetHint(dims[axis], std::clamp(axis == 0 ? kBatchHint : kDimHint, range.lo, range.hi));
+      module.exprs.SetHint(dims[axis],
+                           std::clamp(axis == 0 ? kBatchHint : kDimHint, range.lo, range.hi));
     }
   }
 }
@@ -39,11 +40,13 @@ void SetHints(graph::Module& module) {
 Status ReadModel(CompileState& state) {
   const CompileRequest& request = *state.request;
   if (!request.graph_text.empty()) {
-    const auto resolve = [&](uint64_t hash, DType, const std::vector<int64_t>&)
-        -> Result<std::shared_ptr<const graph::ByteSource>> {
+    const auto resolve =
+        [&](uint64_t hash, DType,
+            const std::vector<int64_t>&) -> Result<std::shared_ptr<const graph::ByteSource>> {
       const auto found = request.graph_constants.find(fmt::format("{:016x}", hash));
       if (found != request.graph_constants.end()) return found->second;
-      return NotFound("The graph names a constant of hash {:016x} whose bytes were not given.", hash);
+      return NotFound("The graph names a constant of hash {:016x} whose bytes were not given.",
+                      hash);
     };
     HY_ASSIGN(state.module, graph::ParseModule(request.graph_text, resolve));
     return OkStatus();
@@ -127,8 +130,8 @@ Status Fuse(CompileState& state) {
     for (const loop::FusionRecord& record : records) {
       state.Record("fusion", record.consumer,
                    fmt::format("'{}' {} '{}': {}.", record.producer,
-                               record.is_fused ? "is fused into" : "stays apart from", record.consumer,
-                               record.reason));
+                               record.is_fused ? "is fused into" : "stays apart from",
+                               record.consumer, record.reason));
     }
   }
   return OkStatus();
@@ -136,37 +139,44 @@ Status Fuse(CompileState& state) {
 
 // The whole compiler, in order. Every fact is given by exactly one pass or by the last of a group.
 constexpr Pass kPasses[] = {
-    {"import", "reads the model into Graph IR", Import, 0, kImported, Level::kGraph},
-    {"verify", "rejects an ill-formed graph", VerifyGraph, kImported, kShaped, Level::kGraph},
+    {"import", "reads the model into Graph IR", Import, 0, kImported, Level::kGraph, Level::kGraph},
+    {"verify", "rejects an ill-formed graph", VerifyGraph, kImported, kShaped, Level::kGraph,
+     Level::kGraph},
     {"propagate-shapes", "replaces shape arithmetic by expressions",
-     OnModule<graph::PropagateShapeValues>, kShaped, 0, Level::kGraph},
-    {"fold-constants", "evaluates nodes whose operands are constants", OnModule<graph::FoldConstants>,
-     kShaped, 0, Level::kGraph, true},
+     OnModule<graph::PropagateShapeValues>, kShaped, 0, Level::kGraph, Level::kGraph},
+    {"fold-constants", "evaluates nodes whose operands are constants",
+     OnModule<graph::FoldConstants>, kShaped, 0, Level::kGraph, Level::kGraph, true},
     {"canonicalize", "removes what changes nothing", OnModule<graph::Canonicalize>, kShaped, 0,
+     Level::kGraph, Level::kGraph, true},
+    {"merge-common", "merges equal nodes", OnModule<graph::MergeCommon>, kShaped, 0, Level::kGraph,
      Level::kGraph, true},
-    {"merge-common", "merges equal nodes", OnModule<graph::MergeCommon>, kShaped, 0, Level::kGraph, true},
     {"fold-affine", "folds per-channel scale and shift into convolution weights",
-     OnModule<graph::FoldAffine>, kShaped, 0, Level::kGraph, true},
-    {"fuse-attention", "finds softmax(Q K^T) V and simplifies what it leaves", FuseAttention, kShaped, 0,
-     Level::kGraph, true},
-    {"merge-matmuls", "merges products of one value with constant matrices", MergeMatmuls, kShaped, 0,
-     Level::kGraph, true},
-    {"remove-dead", "drops nodes that no result needs", OnModule<graph::RemoveDead>, kShaped, kSimplified,
+     OnModule<graph::FoldAffine>, kShaped, 0, Level::kGraph, Level::kGraph, true},
+    {"fuse-attention", "finds softmax(Q K^T) V and simplifies what it leaves", FuseAttention,
+     kShaped, 0, Level::kGraph, Level::kGraph, true},
+    {"merge-matmuls", "merges products of one value with constant matrices", MergeMatmuls, kShaped,
+     0, Level::kGraph, Level::kGraph, true},
+    {"remove-dead", "drops nodes that no result needs", OnModule<graph::RemoveDead>, kShaped,
+     kSimplified, Level::kGraph, Level::kGraph},
+    {"cluster", "predicts what will fuse", ClusterNodes, kSimplified, kClustered, Level::kGraph,
      Level::kGraph},
-    {"cluster", "predicts what will fuse", ClusterNodes, kSimplified, kClustered, Level::kGraph},
-    {"place", "chooses a device for every cluster", PlaceClusters, kClustered, kPlaced, Level::kGraph},
+    {"place", "chooses a device for every cluster", PlaceClusters, kClustered, kPlaced,
+     Level::kGraph, Level::kGraph},
     {"segment", "cuts the graph where the device changes", CutSegments, kPlaced, kSegmented,
-     Level::kGraph},
-    {"layout", "chooses how values inside a segment are stored", Layout, kSegmented, 0, Level::kGraph,
-     true},
-    {"lower", "writes every segment as scalar loop nests", Lower, kSegmented, kLowered, Level::kLoop},
-    {"fuse", "merges loop nests", Fuse, kLowered, kFused, Level::kLoop, true},
+     Level::kGraph, Level::kGraph},
+    {"layout", "chooses how values inside a segment are stored", Layout, kSegmented, 0,
+     Level::kGraph, Level::kGraph, true},
+    {"lower", "writes every segment as scalar loop nests", Lower, kSegmented, kLowered,
+     Level::kGraph, Level::kLoop},
+    {"fuse", "merges loop nests", Fuse, kLowered, kFused, Level::kLoop, Level::kLoop, true},
     {"schedule", "tiles, vectorises and distributes every loop nest", ScheduleKernels, kLowered,
-     kScheduled, Level::kKernel},
-    {"expand-math", "writes transcendentals as arithmetic", ExpandMath, kScheduled, 0, Level::kKernel},
-    {"assemble", "packs constants, plans memory and orders the commands", AssembleProgram, kScheduled,
-     kAssembled, Level::kProgram},
-    {"codegen", "compiles the kernels", GenerateCode, kAssembled, kCompiled, Level::kProgram},
+     kScheduled, Level::kLoop, Level::kKernel},
+    {"expand-math", "writes transcendentals as arithmetic", ExpandMath, kScheduled, 0,
+     Level::kKernel, Level::kKernel},
+    {"assemble", "packs constants, plans memory and orders the commands", AssembleProgram,
+     kScheduled, kAssembled, Level::kKernel, Level::kProgram},
+    {"codegen", "compiles the kernels", GenerateCode, kAssembled, kCompiled, Level::kProgram,
+     Level::kProgram},
 };
 
 // The first pass that runs before what it needs, or -1.
@@ -202,7 +212,8 @@ Result<CompileResult> Compile(const CompileRequest& request) {
   CompileResult result;
   HY_TRY(RunPasses(state, options, "", &result.phases));
   if (!options.stop_after.empty() && options.stop_after != kPasses[std::size(kPasses) - 1].name) {
-    return Cancelled("Compilation stopped after pass '{}', as HALYARD_STOP_AFTER asks.", options.stop_after);
+    return Cancelled("Compilation stopped after pass '{}', as HALYARD_STOP_AFTER asks.",
+                     options.stop_after);
   }
   result.program = std::move(state.program);
   return result;

@@ -25,7 +25,8 @@ std::vector<std::string> SplitNames(std::string_view text) {
 Status CheckNames(std::string_view variable, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (name == "*" || FindPass(name) != nullptr) continue;
-    return InvalidArgument("{} names '{}', which is no pass; `hy-opt --list` names them.", variable, name);
+    return InvalidArgument("{} names '{}', which is no pass; `hy-opt --list` names them.", variable,
+                           name);
   }
   return OkStatus();
 }
@@ -37,7 +38,8 @@ bool IsNamed(const std::vector<std::string>& names, std::string_view name) {
   return false;
 }
 
-// Numbered files of one compilation; the text before and after a pass decides whether it changed anything.
+// Numbered files of one compilation; the text before and after a pass decides whether it changed
+// anything.
 class Dumper {
  public:
   Dumper(const RunOptions& options)
@@ -90,8 +92,10 @@ Result<RunOptions> RunOptionsFromEnvironment() {
     HY_TRY(CheckNames("HALYARD_DISABLE_PASS", {name}));
     const Pass* pass = FindPass(name);
     if (pass == nullptr || !pass->can_disable) {
-      return InvalidArgument("HALYARD_DISABLE_PASS names '{}', which cannot be disabled: later passes need "
-                             "what it gives.", name);
+      return InvalidArgument(
+          "HALYARD_DISABLE_PASS names '{}', which cannot be disabled: later passes need "
+          "what it gives.",
+          name);
     }
     options.disabled.insert(std::move(name));
   }
@@ -108,7 +112,8 @@ Status RunPasses(CompileState& state, const RunOptions& options, std::string_vie
     is_started = is_started || pass.name == first;
     if (!is_started || options.disabled.count(pass.name)) continue;
     if (state.request != nullptr && state.request->progress) {
-      state.request->progress(pass.name, static_cast<double>(i) / static_cast<double>(passes.size()));
+      state.request->progress(pass.name,
+                              static_cast<double>(i) / static_cast<double>(passes.size()));
     }
     const auto start = std::chrono::steady_clock::now();
     HY_TRY(pass.run(state));

@@ -98,7 +98,8 @@ class Chooser {
     }
     for (const schedule::Dispatch& dispatch : scheduled.dispatches) {
       for (Expr extent : dispatch.grid) key = HashCombine(key, static_cast<uint64_t>(Hint(extent)));
-      for (Expr scalar : dispatch.scalars) key = HashCombine(key, static_cast<uint64_t>(Hint(scalar)));
+      for (Expr scalar : dispatch.scalars)
+        key = HashCombine(key, static_cast<uint64_t>(Hint(scalar)));
     }
     return key;
   }
@@ -195,18 +196,22 @@ class Chooser {
     const Result<std::vector<double>> measured =
         state_.request->measurer->Measure(race.device, candidates);
     if (!measured.ok()) {
-      // Random data may not suit the kernel, or the sizes assumed for symbols may not fit: no race then.
-      choices_[key] = {race.candidates[0].record,
-                       "first by the analytic model, since the race failed: " + measured.status().message(),
-                       race.images[0]};
+      // Random data may not suit the kernel, or the sizes assumed for symbols may not fit: no race
+      // then.
+      choices_[key] = {
+          race.candidates[0].record,
+          "first by the analytic model, since the race failed: " + measured.status().message(),
+          race.images[0]};
       return OkStatus();
     }
     const std::vector<double>& seconds = *measured;
     const size_t best = std::min_element(seconds.begin(), seconds.end()) - seconds.begin();
-    choices_[key] = {race.candidates[best].record,
-                     fmt::format("fastest of {} in a race at {:.1f} us, the analytic model's choice took "
-                                 "{:.1f} us", seconds.size(), seconds[best] * 1e6, seconds[0] * 1e6),
-                     race.images[best]};
+    choices_[key] = {
+        race.candidates[best].record,
+        fmt::format("fastest of {} in a race at {:.1f} us, the analytic model's choice took "
+                    "{:.1f} us",
+                    seconds.size(), seconds[best] * 1e6, seconds[0] * 1e6),
+        race.images[best]};
     state_.request->measurer->StoreChoice(race.device, key.second,
                                           schedule::FormatSchedule(race.candidates[best].record),
                                           seconds[best]);
@@ -216,7 +221,8 @@ class Chooser {
   Status Settle() {
     for (Item& item : items_) {
       Segment& segment = *item.segment;
-      std::string reason = item.records.size() == 1 ? "the only candidate" : "first by the analytic model";
+      std::string reason =
+          item.records.size() == 1 ? "the only candidate" : "first by the analytic model";
       std::shared_ptr<const std::vector<uint8_t>> image;
       if (const auto found = choices_.find(item.key); found != choices_.end()) {
         const Choice& choice = found->second;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scheduling pass: chooses a schedule for every loop kernel and builds its Kernel IR. It stands after
-// fusion, because only a final kernel can be timed, and before assembly, because packings and workspaces
-// follow from the choice.
+// The scheduling pass: chooses a schedule for every loop kernel and builds its Kernel IR. It stands
+// after fusion, because only a final kernel can be timed, and before assembly, because packings and
+// workspaces follow from the choice.
 #pragma once
 
 #include "base/status.h"
@@ -9,9 +9,9 @@
 
 namespace halyard::pipeline {
 
-// Ranks the candidates by the analytic model. With tuning and a measurer the best few race on the device,
-// unless the timing cache knows the winner; equal kernels race once. Every choice becomes a `schedule`
-// record that says who decided.
+// Ranks the candidates by the analytic model. With tuning and a measurer the best few race on the
+// device, unless the timing cache knows the winner; equal kernels race once. Every choice becomes a
+// `schedule` record that says who decided.
 Status ScheduleKernels(CompileState& state);
 
 }  // namespace halyard::pipeline

@@ -59,8 +59,8 @@ Status ClusterNodes(CompileState& state) {
       if (producer == kNone) continue;
       const Node& source = module.nodes[producer];
       if (IsConstant(source) || IsInterpreted(module, source)) continue;
-      // A pointwise or view node joins the producer that nothing else reads; so does a reduction of a
-      // pointwise value. Two templates never share a cluster.
+      // A pointwise or view node joins the producer that nothing else reads; so does a reduction of
+      // a pointwise value. Two templates never share a cluster.
       const bool joins = node.op->traits & (graph::kElementwise | graph::kView | graph::kReduction);
       if (joins && uses[operand] == 1) {
         parent[Find(parent, id)] = Find(parent, producer);
@@ -85,9 +85,10 @@ Status PlaceClusters(CompileState& state) {
     return InvalidArgument("The request names no device; compilation needs at least one.");
   }
   const std::string& name = state.program.devices[0].name;
-  const std::string reason = state.program.devices.size() == 1 ? "it is the only device"
-                                                               : "it is named first";
-  state.Record("placement", name, fmt::format("All {} clusters run on '{}': {}.", count, name, reason));
+  const std::string reason =
+      state.program.devices.size() == 1 ? "it is the only device" : "it is named first";
+  state.Record("placement", name,
+               fmt::format("All {} clusters run on '{}': {}.", count, name, reason));
   std::fill(state.device_of.begin(), state.device_of.end(), 0u);
   return OkStatus();
 }
@@ -96,8 +97,8 @@ Status CutSegments(CompileState& state) {
   graph::Module& module = state.module;
   const graph::Graph entry = module.entry();  // a copy: graphs are added below
 
-  // Compiled nodes get even levels, interpreted ones odd levels; a level is at least that of every operand,
-  // so the nodes of one level form a convex set and levels are an execution order.
+  // Compiled nodes get even levels, interpreted ones odd levels; a level is at least that of every
+  // operand, so the nodes of one level form a convex set and levels are an execution order.
   std::vector<uint32_t> level(module.nodes.size(), 0);
   std::map<uint32_t, std::vector<NodeId>> nodes_of_level;
   for (NodeId id : entry.nodes) {
@@ -124,8 +125,10 @@ Status CutSegments(CompileState& state) {
         const Node& node = module.nodes[id];
         const std::string reason = WhyInterpreted(module, node).message();
         if (state.request != nullptr && !state.request->options.allow_fallback) {
-          return Unimplemented("Device '{}' cannot compile op '{}' of node '{}', and fallbacks are not allowed: "
-                               "{}", state.program.devices[0].name, node.op->name, node.name, reason);
+          return Unimplemented(
+              "Device '{}' cannot compile op '{}' of node '{}', and fallbacks are not allowed: "
+              "{}",
+              state.program.devices[0].name, node.op->name, node.name, reason);
         }
         state.Record("fallback", node.name,
                      fmt::format("Op '{}' runs in the interpreter: {}", node.op->name, reason));
@@ -139,6 +142,7 @@ Status CutSegments(CompileState& state) {
     }
     std::set<NodeId> inside(nodes.begin(), nodes.end());
     graph::Graph part;
+    part.is_segment = true;
     part.name = fmt::format("{}_segment{}", entry.name, state.segments.size());
     std::set<ValueId> parameters;
     std::set<NodeId> constants;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// CompileState: what the passes of the pipeline work on. One compilation owns one state; each pass reads
-// and replaces parts of it. Not thread-safe.
+// CompileState: what the passes of the pipeline work on. One compilation owns one state; each pass
+// reads and replaces parts of it. Not thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -19,24 +20,27 @@
 
 namespace halyard::pipeline {
 
-// What runs on one device without a cut: a graph of the module whose parameters and results are values of
-// the entry graph, lowered and scheduled together. An interpreted segment is one node.
+// What runs on one device without a cut: a graph of the module whose parameters and results are
+// values of the entry graph, lowered and scheduled together. An interpreted segment is one node.
 struct Segment {
   uint32_t device = 0;
   bool is_interpreted = false;
   graph::NodeId interpreted_node = graph::kNone;
-  uint32_t graph = 0;                    // index into module.graphs
-  loop::Function function;               // after `lower`
+  uint32_t graph = 0;                              // index into module.graphs
+  loop::Function function;                         // after `lower`
   std::vector<schedule::ScheduledKernel> kernels;  // after `schedule`: one per loop kernel
-  // Per loop kernel: the code of all its kernels where a race made it; null where it is still to be made.
+  // Per loop kernel: the code of all its kernels where a race made it; null where it is still to be
+  // made.
   std::vector<std::shared_ptr<const std::vector<uint8_t>>> images;
 };
 
-// The name of kernel `index` in an image that a race made: the image serves every equal kernel of the model.
+// The name of kernel `index` in an image that a race made: the image serves every equal kernel of
+// the model.
 inline std::string RacedKernelName(size_t index) { return fmt::format("k{}", index); }
 
 // The level that the state's text is at; what HALYARD_DUMP prints after a pass.
 enum class Level : uint8_t { kGraph, kLoop, kKernel, kProgram };
+std::string_view FormatLevel(Level level);
 
 struct CompileState {
   const CompileRequest* request = nullptr;  // borrowed; null in hy-opt
@@ -45,7 +49,7 @@ struct CompileState {
   std::vector<uint32_t> device_of;          // per cluster: its device; after `place`
   std::vector<Segment> segments;            // in execution order; after `segment`
   std::vector<kernel::Module> executables;  // one per program executable; after `assemble`
-  program::Program program;                 // devices and records from the start; the rest from `assemble`
+  program::Program program;  // devices and records from the start; the rest from `assemble`
   Level level = Level::kGraph;
 
   void Record(std::string kind, std::string subject, std::string text) {

@@ -49,7 +49,8 @@ Scaled SplitCoefficient(ExprArena& exprs, Expr expr) {
 
 }  // namespace
 
-Result<ArenaPlan> PlanArena(ExprArena& exprs, std::span<const SymbolicRange> ranges, int64_t alignment) {
+Result<ArenaPlan> PlanArena(ExprArena& exprs, std::span<const SymbolicRange> ranges,
+                            int64_t alignment) {
   ArenaPlan plan;
   plan.offsets.assign(ranges.size(), exprs.Const(0));
   plan.arena_bytes = plan.lower_bound_bytes = exprs.Const(0);
@@ -76,8 +77,8 @@ Result<ArenaPlan> PlanArena(ExprArena& exprs, std::span<const SymbolicRange> ran
     }
     plan.arena_bytes =
         exprs.Add(plan.arena_bytes, exprs.Mul(exprs.Const(region.arena_bytes), factor));
-    plan.lower_bound_bytes = exprs.Add(plan.lower_bound_bytes,
-                                       exprs.Mul(exprs.Const(region.lower_bound_bytes), factor));
+    plan.lower_bound_bytes =
+        exprs.Add(plan.lower_bound_bytes, exprs.Mul(exprs.Const(region.lower_bound_bytes), factor));
   }
   return plan;
 }

@@ -15,7 +15,8 @@ bool LiveTogether(const LiveRange& a, const LiveRange& b) {
 }
 
 int64_t LowerBound(Ranges ranges) {
-  std::map<int64_t, int64_t> change;  // step -> bytes that begin (positive) or have ended (negative)
+  std::map<int64_t, int64_t>
+      change;  // step -> bytes that begin (positive) or have ended (negative)
   for (const LiveRange& range : ranges) {
     change[range.first] += range.size_bytes;
     change[range.last + 1] -= range.size_bytes;
@@ -25,8 +26,9 @@ int64_t LowerBound(Ranges ranges) {
   return most;
 }
 
-// Places ranges one by one in the given order. `take_first` takes the lowest gap that fits, otherwise the
-// smallest one (ties: the lowest). Quadratic; graphs have a few thousand values at most.
+// Places ranges one by one in the given order. `take_first` takes the lowest gap that fits,
+// otherwise the smallest one (ties: the lowest). Quadratic; graphs have a few thousand values at
+// most.
 MemoryPlan PlaceInOrder(Ranges ranges, std::span<const size_t> order, bool take_first) {
   MemoryPlan plan;
   plan.offsets.assign(ranges.size(), 0);
@@ -47,9 +49,9 @@ MemoryPlan PlaceInOrder(Ranges ranges, std::span<const size_t> order, bool take_
     }
     plan.offsets[index] = best_offset >= 0 ? best_offset : cursor;
     plan.arena_bytes = std::max(plan.arena_bytes, plan.offsets[index] + range.size_bytes);
-    const auto position = std::lower_bound(
-        placed.begin(), placed.end(), index,
-        [&plan](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; });
+    const auto position =
+        std::lower_bound(placed.begin(), placed.end(), index,
+                         [&plan](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; });
     placed.insert(position, index);
   }
   return plan;
@@ -65,17 +67,19 @@ std::vector<size_t> OrderBy(size_t count, Less less) {
 
 std::vector<size_t> OrderBySizeThenLength(Ranges ranges) {
   return OrderBy(ranges.size(), [&](size_t a, size_t b) {
-    if (ranges[a].size_bytes != ranges[b].size_bytes) return ranges[a].size_bytes > ranges[b].size_bytes;
+    if (ranges[a].size_bytes != ranges[b].size_bytes)
+      return ranges[a].size_bytes > ranges[b].size_bytes;
     return ranges[a].last - ranges[a].first > ranges[b].last - ranges[b].first;
   });
 }
 
 std::vector<size_t> OrderByStart(Ranges ranges) {
-  return OrderBy(ranges.size(), [&](size_t a, size_t b) { return ranges[a].first < ranges[b].first; });
+  return OrderBy(ranges.size(),
+                 [&](size_t a, size_t b) { return ranges[a].first < ranges[b].first; });
 }
 
-// Tries several orders, then moves the range that touches the top of the arena to the front: it was placed
-// too late. Stops at the lower bound.
+// Tries several orders, then moves the range that touches the top of the arena to the front: it was
+// placed too late. Stops at the lower bound.
 MemoryPlan PlaceBest(Ranges ranges, int64_t lower_bound) {
   const auto length = [&](size_t i) { return ranges[i].last - ranges[i].first + 1; };
   const auto area = [&](size_t i) {
@@ -83,7 +87,8 @@ MemoryPlan PlaceBest(Ranges ranges, int64_t lower_bound) {
   };
   const std::vector<size_t> orders[] = {
       OrderBySizeThenLength(ranges),
-      OrderBy(ranges.size(), [&](size_t a, size_t b) { return ranges[a].size_bytes > ranges[b].size_bytes; }),
+      OrderBy(ranges.size(),
+              [&](size_t a, size_t b) { return ranges[a].size_bytes > ranges[b].size_bytes; }),
       OrderBy(ranges.size(), [&](size_t a, size_t b) { return area(a) > area(b); }),
       OrderBy(ranges.size(), [&](size_t a, size_t b) { return length(a) > length(b); }),
       OrderByStart(ranges),
@@ -118,8 +123,10 @@ Result<MemoryPlan> PlanMemory(Ranges ranges, int64_t alignment, PlanAlgorithm al
   int64_t sum = 0;
   for (LiveRange& range : rounded) {
     if (range.size_bytes < 0 || range.last < range.first) {
-      return InvalidArgument("A buffer of {} bytes lives from step {} to {}; sizes are at least 0 and lives "
-                             "end after they start.", range.size_bytes, range.first, range.last);
+      return InvalidArgument(
+          "A buffer of {} bytes lives from step {} to {}; sizes are at least 0 and lives "
+          "end after they start.",
+          range.size_bytes, range.first, range.last);
     }
     int64_t padded = 0;
     if (__builtin_add_overflow(range.size_bytes, alignment - 1, &padded) ||
@@ -139,9 +146,11 @@ Result<MemoryPlan> PlanMemory(Ranges ranges, int64_t alignment, PlanAlgorithm al
       plan = PlaceInOrder(view, OrderByStart(view), true);
       break;
     case PlanAlgorithm::kGreedyBySize:
-      plan = PlaceInOrder(view, OrderBy(view.size(), [&](size_t a, size_t b) {
-        return view[a].size_bytes > view[b].size_bytes;
-      }), false);
+      plan = PlaceInOrder(
+          view,
+          OrderBy(view.size(),
+                  [&](size_t a, size_t b) { return view[a].size_bytes > view[b].size_bytes; }),
+          false);
       break;
     case PlanAlgorithm::kBestFitBySize:
       plan = PlaceInOrder(view, OrderBySizeThenLength(view), false);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory planning: places buffers that live during intervals of a linear order into one arena, so that
-// buffers alive at the same time do not overlap. Static sizes only; symbolic sizes are arena_plan.h's.
-// The main algorithm is decreasing-size best fit over live intervals, as in XLA's heap simulator, improved
-// by restarts with other orders; the others exist to be compared with.
+// Memory planning: places buffers that live during intervals of a linear order into one arena, so
+// that buffers alive at the same time do not overlap. Static sizes only; symbolic sizes are
+// arena_plan.h's. The main algorithm is decreasing-size best fit over live intervals, as in XLA's
+// heap simulator, improved by restarts with other orders; the others exist to be compared with.
 #pragma once
 
 #include <cstdint>
@@ -33,12 +33,13 @@ enum class PlanAlgorithm : uint8_t {
   kBestFitBySize,    // decreasing size, ties by length of life, smallest gap (XLA's heap simulator)
 };
 
-// Deterministic. INVALID_ARGUMENT on a negative size or a range that ends before it starts, OUT_OF_RANGE
-// when the sizes do not fit int64.
+// Deterministic. INVALID_ARGUMENT on a negative size or a range that ends before it starts,
+// OUT_OF_RANGE when the sizes do not fit int64.
 Result<MemoryPlan> PlanMemory(std::span<const LiveRange> ranges, int64_t alignment,
                               PlanAlgorithm algorithm = PlanAlgorithm::kBest);
 
-// Checks that no two ranges alive together overlap; INTERNAL naming the pair. For tests and debug builds.
+// Checks that no two ranges alive together overlap; INTERNAL naming the pair. For tests and debug
+// builds.
 Status VerifyMemoryPlan(std::span<const LiveRange> ranges, const MemoryPlan& plan);
 
 }  // namespace halyard::plan

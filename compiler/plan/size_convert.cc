@@ -6,7 +6,8 @@ namespace {
 
 using program::ExprOp;
 
-Status Append(const ExprArena& exprs, Expr expr, std::span<const Expr> symbols, program::SizeExpr* out) {
+Status Append(const ExprArena& exprs, Expr expr, std::span<const Expr> symbols,
+              program::SizeExpr* out) {
   ExprOp op = ExprOp::kConst;
   switch (exprs.KindOf(expr)) {
     case ExprKind::kConst:
@@ -19,14 +20,26 @@ Status Append(const ExprArena& exprs, Expr expr, std::span<const Expr> symbols, 
           return OkStatus();
         }
       }
-      return Internal("The size {} depends on '{}', which no input of the program determines.",
-                      exprs.Format(expr), exprs.SymbolName(expr));
-    case ExprKind::kAdd: op = ExprOp::kAdd; break;
-    case ExprKind::kMul: op = ExprOp::kMul; break;
-    case ExprKind::kFloorDiv: op = ExprOp::kFloorDiv; break;
-    case ExprKind::kMod: op = ExprOp::kMod; break;
-    case ExprKind::kMin: op = ExprOp::kMin; break;
-    case ExprKind::kMax: op = ExprOp::kMax; break;
+      return Unimplemented("The size {} depends on '{}', which no input of the program determines.",
+                           exprs.Format(expr), exprs.SymbolName(expr));
+    case ExprKind::kAdd:
+      op = ExprOp::kAdd;
+      break;
+    case ExprKind::kMul:
+      op = ExprOp::kMul;
+      break;
+    case ExprKind::kFloorDiv:
+      op = ExprOp::kFloorDiv;
+      break;
+    case ExprKind::kMod:
+      op = ExprOp::kMod;
+      break;
+    case ExprKind::kMin:
+      op = ExprOp::kMin;
+      break;
+    case ExprKind::kMax:
+      op = ExprOp::kMax;
+      break;
   }
   // Sums and products may have any number of operands; postfix operators are binary.
   const std::span<const Expr> operands = exprs.OperandsOf(expr);
@@ -39,7 +52,8 @@ Status Append(const ExprArena& exprs, Expr expr, std::span<const Expr> symbols, 
 
 }  // namespace
 
-Result<program::SizeExpr> ConvertSize(const ExprArena& exprs, Expr expr, std::span<const Expr> symbols) {
+Result<program::SizeExpr> ConvertSize(const ExprArena& exprs, Expr expr,
+                                      std::span<const Expr> symbols) {
   program::SizeExpr size;
   HY_TRY(Append(exprs, expr, symbols, &size));
   return size;

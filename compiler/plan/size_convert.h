@@ -10,7 +10,9 @@
 
 namespace halyard::plan {
 
-// `symbols[i]` becomes symbol i of the program. INTERNAL when `expr` holds any other symbol.
-Result<program::SizeExpr> ConvertSize(const ExprArena& exprs, Expr expr, std::span<const Expr> symbols);
+// `symbols[i]` becomes symbol i of the program. UNIMPLEMENTED when `expr` holds any other symbol
+// (a size that is data).
+Result<program::SizeExpr> ConvertSize(const ExprArena& exprs, Expr expr,
+                                      std::span<const Expr> symbols);
 
 }  // namespace halyard::plan

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pipeline as a whole, from Graph IR text to a program, without running the program.
+#include "compiler/pipeline/pipeline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "compiler/pipeline/parse_state.h"
+
+namespace halyard::pipeline {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+CompileRequest RequestFor(std::string_view text) {
+  CompileRequest request;
+  request.graph_text = text;
+  request.devices = {{"cpu:0", *ParseTarget("cpu-avx2"), ""}};
+  request.options.tune = false;
+  return request;
+}
+
+Result<program::Program> CompileText(std::string_view text) {
+  HY_ASSIGN(CompileResult result, Compile(RequestFor(text)));
+  return std::move(result.program);
+}
+
+std::vector<program::CommandKind> KindsOf(const program::Program& program) {
+  std::vector<program::CommandKind> kinds;
+  for (const program::Command& command : program.entries[0].blocks[0].commands)
+    kinds.push_back(command.kind);
+  return kinds;
+}
+
+constexpr std::string_view kAdd = R"(graph main(%a: f32[n, 8], %b: f32[n, 8]) -> (%c) {
+  %c = add %a, %b : f32[n, 8] "sum"
+}
+)";
+
+TEST(PipelineTest, OneAddIsOneDispatch) {
+  const auto program = CompileText(kAdd);
+  ASSERT_TRUE(program.ok()) << program.status().ToString();
+  EXPECT_THAT(KindsOf(*program), ElementsAre(program::CommandKind::kDispatch));
+  ASSERT_EQ(program->symbols.size(), 1u);
+  EXPECT_EQ(program->symbols[0].name, "n");
+  EXPECT_EQ(program->entries[0].inputs.size(), 2u);
+  EXPECT_EQ(program->entries[0].outputs[0].name, "c");
+  ASSERT_EQ(program->executables.size(), 1u);
+  EXPECT_FALSE(program->executables[0].code.empty());
+}
+
+TEST(PipelineTest, ResultsThatNothingComputesAreCopied) {
+  const auto program = CompileText(R"(graph main(%a: f32[4]) -> (%a, %n, %n, %k) {
+  %n = neg %a : f32[4] "negate"
+  %k = constant f32[2]{1, 2} "k"
+}
+)");
+  ASSERT_TRUE(program.ok()) << program.status().ToString();
+  using program::CommandKind;
+  EXPECT_THAT(KindsOf(*program), ElementsAre(CommandKind::kDispatch, CommandKind::kCopy,
+                                             CommandKind::kCopy, CommandKind::kCopy));
+}
+
+TEST(PipelineTest, ASizeThatIsDataIsRefusedByName) {
+  const Status status = CompileText(R"(graph main(%a: f32[6]) -> (%c) {
+  %c = nonzero %a {count = [found]} : i64[1, found] "where"
+}
+)")
+                            .status();
+  EXPECT_EQ(status.code(), StatusCode::kUnimplemented);
+  EXPECT_THAT(status.message(), HasSubstr("'found'"));
+}
+
+TEST(PipelineTest, EqualLayersShareTheirCode) {
+  const auto program = CompileText(R"(graph main(%a: f32[64, 64]) -> (%d) {
+  %b = matmul %a, %a : f32[64, 64] "layer1"
+  %c = matmul %b, %b : f32[64, 64] "layer2"
+  %d = matmul %c, %c : f32[64, 64] "layer3"
+}
+)");
+  ASSERT_TRUE(program.ok()) << program.status().ToString();
+  ASSERT_EQ(KindsOf(*program).size(), 3u);
+  const auto& commands = program->entries[0].blocks[0].commands;
+  EXPECT_EQ(commands[0].entry, commands[1].entry);
+  EXPECT_EQ(commands[1].entry, commands[2].entry);
+  EXPECT_EQ(commands[0].executable, commands[2].executable);
+  EXPECT_THAT(commands[1].after, ElementsAre(0u));
+  EXPECT_THAT(commands[2].after, ElementsAre(1u));
+}
+
+TEST(PipelineTest, AChainOfValuesReusesTwoPlaces) {
+  std::string text = "graph main(%v0: f32[1024, 64]) -> (%v9) {\n";
+  for (int i = 0; i < 9; ++i) {
+    // Reductions over the last axis keep the chain from fusing into one kernel.
+    text += fmt::format(
+        "  %r{0} = reduce_sum %v{0} {{axes = [1], keep_dims = 1}} : f32[1024, 1] \"r{0}\"\n"
+        "  %e{0} = broadcast %r{0} {{shape = [1024, 64]}} : f32[1024, 64] \"e{0}\"\n"
+        "  %t{0} = transpose %e{0} {{perm = [1, 0]}} : f32[64, 1024] \"t{0}\"\n"
+        "  %s{0} = reshape %t{0} {{shape = [1024, 64]}} : f32[1024, 64] \"s{0}\"\n"
+        "  %v{1} = add %v{0}, %s{0} : f32[1024, 64] \"v{1}\"\n",
+        i, i + 1);
+  }
+  const auto program = CompileText(text + "}\n");
+  ASSERT_TRUE(program.ok()) << program.status().ToString();
+  for (const program::Record& record : program->records) {
+    if (record.kind != "memory" || record.subject != "activations") continue;
+    const size_t holds = record.text.find("holds ") + 6, is = record.text.find("bound is ") + 9;
+    EXPECT_EQ(std::stoll(record.text.substr(holds)), std::stoll(record.text.substr(is)))
+        << record.text;
+  }
+}
+
+TEST(PipelineTest, DimsTakenAsEqualBecomeGuards) {
+  const auto program = CompileText(R"(graph main(%a: f32[n], %b: f32[m]) -> (%c) {
+  %c = add %a, %b : f32[n] "sum"
+}
+)");
+  ASSERT_TRUE(program.ok()) << program.status().ToString();
+  ASSERT_EQ(program->entries[0].guards.size(), 2u);
+  EXPECT_THAT(program->entries[0].guards[0].text, HasSubstr("=="));
+}
+
+TEST(PipelineTest, BadTextIsOneSentence) {
+  EXPECT_EQ(CompileText("graph main(").status().code(), StatusCode::kInvalidArgument);
+  const Status unknown =
+      CompileText("graph main(%a: f32[2]) -> (%b) {\n  %b = frobnicate %a : f32[2]\n}\n").status();
+  EXPECT_EQ(unknown.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(unknown.message(), HasSubstr("frobnicate"));
+}
+
+TEST(PipelineTest, TheTableIsComplete) {
+  for (const Pass& pass : Passes()) {
+    EXPECT_EQ(FindPass(pass.name), &pass);
+    EXPECT_FALSE(pass.doc.empty());
+  }
+  EXPECT_EQ(FindPass("no-such-pass"), nullptr);
+  // Each pass begins at the level where the one before it ends.
+  for (size_t i = 1; i < Passes().size(); ++i) {
+    EXPECT_EQ(Passes()[i].level_before, Passes()[i - 1].level_after) << Passes()[i].name;
+  }
+}
+
+// Schedules and segments stand in the text as comments, which parsing drops.
+std::string WithoutComments(const std::string& text) {
+  std::string out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.substr(0, 2) != "//") out += line + "\n";
+  }
+  return out;
+}
+
+// What every pass leaves prints, parses and prints the same.
+TEST(PipelineTest, EveryLevelRoundTrips) {
+  for (std::string_view text :
+       {kAdd, std::string_view(R"(graph main(%x: f32[n, 32], %w: f32[32, 16]) -> (%y) {
+  %p = matmul %x, %w : f32[n, 16] "product"
+  %t = tanh %p : f32[n, 16] "tanh"
+  %m = reduce_max %t {axes = [1], keep_dims = 1} : f32[n, 1] "max"
+  %b = broadcast %m {shape = [n, 16]} : f32[n, 16] "spread"
+  %y = sub %t, %b : f32[n, 16] "shifted"
+}
+)")}) {
+    const CompileRequest request = RequestFor(text);
+    CompileState state;
+    state.request = &request;
+    state.program.devices = request.devices;
+    for (const Pass& pass : Passes()) {
+      ASSERT_EQ(pass.run(state).ToString(), "OK") << pass.name;
+      state.level = pass.level_after;
+      const auto printed = FormatState(state);
+      ASSERT_TRUE(printed.ok());
+      CompileState again;
+      ASSERT_EQ(ParseState(*printed, request.devices[0].target, &again).ToString(), "OK")
+          << *printed;
+      auto reprinted = FormatState(again);
+      ASSERT_TRUE(reprinted.ok());
+      EXPECT_EQ(WithoutComments(*printed), WithoutComments(*reprinted)) << pass.name;
+    }
+  }
+}
+
+TEST(RunnerTest, DumpsNumberTheFilesAndNameWhatDidNotChange) {
+  const std::filesystem::path folder = ::testing::TempDir() + "/halyard_dump";
+  std::filesystem::remove_all(folder);
+  const CompileRequest request = RequestFor(kAdd);
+  CompileState state;
+  state.request = &request;
+  state.program.devices = request.devices;
+  RunOptions options;
+  options.dump_folder = folder.string();
+  options.stop_after = "lower";
+  std::vector<PhaseTime> phases;
+  ASSERT_EQ(RunPasses(state, options, "", &phases).ToString(), "OK");
+  EXPECT_EQ(phases.back().phase, "lower");
+  std::ifstream index(folder / "index.txt");
+  std::string line, last;
+  int unchanged = 0;
+  while (std::getline(index, line)) {
+    unchanged += line.find("(unchanged)") != std::string::npos;
+    last = line;
+  }
+  EXPECT_THAT(last, HasSubstr("-lower.hy"));
+  EXPECT_GT(unchanged, 0);
+  EXPECT_TRUE(std::filesystem::exists(folder / last));
+}
+
+TEST(RunnerTest, ADisabledPassDoesNotRun) {
+  const CompileRequest request = RequestFor(kAdd);
+  CompileState state;
+  state.request = &request;
+  state.program.devices = request.devices;
+  RunOptions options;
+  options.disabled = {"fuse"};
+  std::vector<PhaseTime> phases;
+  ASSERT_EQ(RunPasses(state, options, "", &phases).ToString(), "OK");
+  for (const PhaseTime& phase : phases) EXPECT_NE(phase.phase, "fuse");
+}
+
+}  // namespace
+}  // namespace halyard::pipeline

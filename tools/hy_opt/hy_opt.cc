@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// hy-opt: runs passes of the compiler on IR text and prints the result. Its inputs are the files
+// that HALYARD_DUMP writes, or ONNX models. Exit status as for halyard: 0 done, 1 wrong usage, 2
+// bad input.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "base/check.h"
+#include "compiler/pipeline/parse_state.h"
+#include "compiler/pipeline/pipeline.h"
+
+namespace halyard {
+namespace {
+
+struct Arguments {
+  std::string file = "-";
+  std::vector<std::string> passes;
+  std::string target = "cpu-avx512";
+  bool is_list = false;
+};
+
+Result<std::string> ReadText(const std::string& file) {
+  std::stringstream text;
+  if (file == "-") {
+    text << std::cin.rdbuf();
+  } else {
+    std::ifstream stream(file, std::ios::binary);
+    if (!stream) return NotFound("The file '{}' cannot be opened.", file);
+    text << stream.rdbuf();
+  }
+  return text.str();
+}
+
+void ListPasses() {
+  for (const pipeline::Pass& pass : pipeline::Passes()) {
+    fmt::print("{:<18}{}{}\n", pass.name, pass.doc, pass.can_disable ? " (can be disabled)" : "");
+  }
+}
+
+Status Run(const Arguments& arguments) {
+  HY_ASSIGN(const Target target, ParseTarget(arguments.target));
+  pipeline::CompileState state;
+  CompileRequest request;
+  request.options.tune = false;
+  request.devices = {{"cpu:0", target, ""}};
+  state.request = &request;
+  const bool is_onnx = arguments.file.size() > 5 && arguments.file.ends_with(".onnx");
+  if (is_onnx) {
+    request.path = arguments.file;
+    state.program.devices = request.devices;
+    HY_TRY(pipeline::FindPass("import")->run(state));
+  } else {
+    HY_ASSIGN(const std::string text, ReadText(arguments.file));
+    HY_TRY(pipeline::ParseState(text, target, &state));
+  }
+  for (const std::string& name : arguments.passes) {
+    const pipeline::Pass* pass = pipeline::FindPass(name);
+    if (pass == nullptr) return InvalidArgument("There is no pass '{}'; see hy-opt --list.", name);
+    if (pass->level_before != state.level) {
+      return InvalidArgument("Pass '{}' works on level {}; the text is at level {}.", name,
+                             pipeline::FormatLevel(pass->level_before),
+                             pipeline::FormatLevel(state.level));
+    }
+    HY_TRY_CONTEXT(pass->run(state), "running pass '{}'", name);
+    state.level = pass->level_after;
+  }
+  HY_ASSIGN(const std::string text, pipeline::FormatState(state));
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return OkStatus();
+}
+
+}  // namespace
+}  // namespace halyard
+
+int main(int argc, char** argv) {
+  halyard::Arguments arguments;
+  CLI::App app(
+      "Runs passes of the compiler on IR text, a dump or an ONNX model, and prints the result.",
+      "hy-opt");
+  app.add_option("FILE", arguments.file, "A dump, an ONNX model (*.onnx), or - for standard input");
+  app.add_option("--pass", arguments.passes, "Passes to run, in this order")->delimiter(',');
+  app.add_option("--target", arguments.target, "cpu-sse4.2, cpu-avx2 or cpu-avx512");
+  app.add_flag("--list", arguments.is_list, "List the passes of the pipeline in their order");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+  if (arguments.is_list) {
+    halyard::ListPasses();
+    return 0;
+  }
+  const halyard::Status status = halyard::CatchAll([&] { return halyard::Run(arguments); });
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "hy-opt: error: %s\n", status.ToLine().c_str());
+  return 2;
+}
