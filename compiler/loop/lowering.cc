@@ -259,11 +259,13 @@ graph::ValueId Lowering::BaseOf(graph::ValueId value) const {
 Status Lowering::RealiseForTemplate(graph::ValueId value) {
   const State& state = states_[value];
   if (state.buffer != kNone || state.immediate) return OkStatus();
+  graph::ValueId base = BaseOf(value);
+  // What another template's epilogue does for free is no prologue.
+  const bool is_epilogue = states_[base].ops > 0 && ExtendsTemplate(base);
   if (state.reads <= options_.prologue_reads && state.ops <= options_.prologue_ops &&
-      !state.is_costly) {
+      !state.is_costly && !is_epilogue) {
     return OkStatus();
   }
-  graph::ValueId base = BaseOf(value);
   return Realise(states_[base].buffer == kNone ? base : value);
 }
 

@@ -75,7 +75,43 @@ class Chooser {
     }
     module_.values[result].layout = ChannelsInnermost(dims.size());
     Record(node, fmt::format("Channels innermost: vectors run along {} channels.", *channels));
-    return is_depthwise ? RewriteWeights(id, at) : Result<size_t>(0);
+    return is_depthwise ? RewriteWeights(id, at) : CopyOperand(id, at);
+  }
+
+  // A row-major operand under a window (the picture that enters the model) is copied with its
+  // channels innermost and its padding written out, so that each row of the window is one run in
+  // memory.
+  Result<size_t> CopyOperand(NodeId id, size_t at) {
+    const Node node = module_.nodes[id];
+    const ValueId operand = node.operands[0];
+    const std::vector<Expr> dims = DimsOf(operand), weights = DimsOf(node.operands[1]);
+    if (!module_.values[operand].layout.empty()) return 0;
+    bool has_window = false;
+    for (size_t axis = 2; axis < dims.size(); ++axis) {
+      if (!module_.exprs.AsConst(dims[axis])) return 0;
+      has_window |= !module_.exprs.IsConst(weights[axis], 1);
+    }
+    if (!has_window) return 0;
+    HY_ASSIGN(const std::vector<int64_t> low, GetInts(node, "pads_low"));
+    HY_ASSIGN(const std::vector<int64_t> high, GetInts(node, "pads_high"));
+    const auto all_axes = [&](const std::vector<int64_t>& pads) {
+      std::vector<Expr> out(2, module_.exprs.Const(0));
+      for (const int64_t pad : pads) out.push_back(module_.exprs.Const(pad));
+      return out;
+    };
+    Builder builder(module_, graph_);
+    builder.InsertBefore(graph_, at);
+    builder.SetNodeName(node.name);
+    HY_ASSIGN(const ValueId copy, builder.AddOne("pad", {operand},
+                                                 {{"low", all_axes(low)},
+                                                  {"high", all_axes(high)},
+                                                  {"mode", std::string("constant")}}));
+    module_.values[copy].layout = ChannelsInnermost(dims.size());
+    Node& conv = module_.nodes[id];
+    conv.operands[0] = copy;
+    conv.attributes["pads_low"] = std::vector<int64_t>(low.size(), 0);
+    conv.attributes["pads_high"] = std::vector<int64_t>(high.size(), 0);
+    return builder.position() - at;
   }
 
   // [channels, 1, window...] becomes a transpose of a constant [window..., 1, channels].

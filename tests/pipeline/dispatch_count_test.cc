@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many kernels each committed model is after fusion: a lost fusion fails here, where a timing would
-// only drift. Runs the pipeline up to fusion, without code. The weights are zero but for the first element
-// of each tensor, which tells tensors apart so that no two are taken for one.
+// How many kernels each committed model is after fusion: a lost fusion fails here, where a timing
+// would only drift. Runs the pipeline up to fusion, without code. The weights are zero but for the
+// first element of each tensor, which tells tensors apart so that no two are taken for one.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -22,8 +22,10 @@ namespace {
 class ModelFolder {
  public:
   explicit ModelFolder(const std::string& name)
-      : path_(std::filesystem::temp_directory_path() / fmt::format("halyard_count_{}_{}", name, getpid())) {
-    const std::filesystem::path source = std::filesystem::path(HALYARD_SOURCE_DIR) / "tests/models" / name;
+      : path_(std::filesystem::temp_directory_path() /
+              fmt::format("halyard_count_{}_{}", name, getpid())) {
+    const std::filesystem::path source =
+        std::filesystem::path(HALYARD_SOURCE_DIR) / "tests/models" / name;
     std::filesystem::create_directories(path_);
     std::filesystem::copy_file(source / "model.onnx", path_ / "model.onnx",
                                std::filesystem::copy_options::overwrite_existing);
@@ -61,9 +63,11 @@ struct Row {
   friend void PrintTo(const Row& row, std::ostream* out) { *out << row.model; }
 };
 
-// With an unknown batch there is one kernel more in some. ResNet-50 is 53 convolutions, of which 52 carry what follows them, two poolings and a product; BERT and
-// GPT-2 are seven kernels a layer: projection, attention, projection, norm, two products, norm. MiniLM is
-// BERT with six layers. The numbers are what is reached, so raising one needs a reason.
+// With an unknown batch there is one kernel more in some. ResNet-50 is 53 convolutions, of which 52
+// carry what follows them, two poolings, a product and a copy of the picture with its channels
+// innermost; BERT and GPT-2 are seven kernels a layer: projection, attention, projection, norm, two
+// products, norm. MiniLM is BERT with six layers. The numbers are what is reached, so raising one
+// needs a reason.
 class DispatchCount : public ::testing::TestWithParam<Row> {};
 
 void Count(const Row& row, const std::map<std::string, int64_t>& symbols) {
@@ -112,10 +116,11 @@ TEST_P(DispatchCount, IsAtMostThePinnedNumber) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, DispatchCount,
-    ::testing::Values(Row{"resnet50_script", 56}, Row{"resnet50_dynamo", 56}, Row{"mobilenetv2_script", 54},
-                      Row{"mobilenetv2_dynamo", 54}, Row{"bert128_script", 87}, Row{"bert128_dynamo", 87},
-                      Row{"bert_script", 88}, Row{"bert_dynamo", 88}, Row{"gpt2_script", 88},
-                      Row{"gpt2_dynamo", 88}, Row{"minilm_script", 48}, Row{"minilm_dynamo", 48}),
+    ::testing::Values(Row{"resnet50_script", 57}, Row{"resnet50_dynamo", 57},
+                      Row{"mobilenetv2_script", 55}, Row{"mobilenetv2_dynamo", 55},
+                      Row{"bert128_script", 87}, Row{"bert128_dynamo", 87}, Row{"bert_script", 88},
+                      Row{"bert_dynamo", 88}, Row{"gpt2_script", 88}, Row{"gpt2_dynamo", 88},
+                      Row{"minilm_script", 48}, Row{"minilm_dynamo", 48}),
     [](const ::testing::TestParamInfo<Row>& info) { return std::string(info.param.model); });
 
 }  // namespace

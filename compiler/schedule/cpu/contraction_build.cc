@@ -232,35 +232,57 @@ Status ContractionBuilder::EmitSlice(const Factor& factor) {
   return OkStatus();
 }
 
-// Rows of the broadcast side, k contiguous: rows[(r - task_row) * K + k].
+// Rows of the broadcast side, k contiguous: rows[(r - task_row) * K + k]. Vectors run along the innermost
+// loop of k where they would otherwise cross from one of its iterations into the next.
 Status ContractionBuilder::PackRows(V row_lo, V row_hi) {
-  int64_t k_count = *k_count_;
+  int64_t k_count = *k_count_, run = k_count;
+  Expr taps, along = k0_;
+  if (problem_.k.digits.size() > 1) {
+    std::optional<int64_t> inner = exprs_.AsConst(problem_.k.digits.back().second);
+    if (inner && *inner > 1 && *inner % lanes_ != 0) {
+      run = *inner;
+      taps = exprs_.Loop("taps", exprs_.Const(k_count / run));
+      along = exprs_.Loop("run", exprs_.Const(run));
+    }
+  }
   return ForPanels(row_lo, row_hi, [&](V row) -> Status {
     emitter_.Bind(r0_, row);
     emitter_.Shift(rows_.flat, r0_, 0);
-    emitter_.Shift(problem_.k.flat, k0_, 0);
     V base = writer_.Mul(writer_.Sub(row, task_row_), writer_.I64(k_count));
-    auto vector = [&](V k, V mask) -> Status {
-      emitter_.BeginVector(k0_, k, lanes_, /*aligned=*/true, mask);
-      HY_TRY(EmitSlice(row_factor_));
-      emitter_.EndVector();
-      V value = writer_.Splat(emitter_.ValueOf(row_factor_.value), lanes_);
-      writer_.Store(packed_rows_, writer_.Add(base, k), value, mask);
-      return OkStatus();
+    auto one_run = [&](V first) -> Status {
+      auto vector = [&](V k, V mask) -> Status {
+        emitter_.BeginVector(along, k, lanes_, /*aligned=*/true, mask);
+        HY_TRY(EmitSlice(row_factor_));
+        emitter_.EndVector();
+        V value = writer_.Splat(emitter_.ValueOf(row_factor_.value), lanes_);
+        writer_.Store(packed_rows_, writer_.Add(first, k), value, mask);
+        return OkStatus();
+      };
+      int64_t whole = run / lanes_ * lanes_;
+      if (whole > 0) {
+        Writer::Loop loop =
+            writer_.BeginFor(writer_.I64(0), writer_.I64(whole), writer_.I64(lanes_), {}, true);
+        HY_TRY(vector(loop.variable, kNone));
+        writer_.EndFor({});
+      }
+      if (whole == run) return OkStatus();
+      V mask = kNone;
+      if (lanes_ > 1)
+        mask = writer_.Compare(Opcode::kLt, writer_.Iota(DType::kI64, lanes_),
+                               writer_.I64(run - whole));
+      return vector(writer_.I64(whole), mask);
     };
-    int64_t whole = k_count / lanes_ * lanes_;
-    if (whole > 0) {
-      Writer::Loop loop =
-          writer_.BeginFor(writer_.I64(0), writer_.I64(whole), writer_.I64(lanes_), {}, true);
-      HY_TRY(vector(loop.variable, kNone));
-      writer_.EndFor({});
+    if (!taps.valid()) {
+      emitter_.Shift(problem_.k.flat, k0_, 0);
+      return one_run(base);
     }
-    if (whole == k_count) return OkStatus();
-    V mask = kNone;
-    if (lanes_ > 1)
-      mask = writer_.Compare(Opcode::kLt, writer_.Iota(DType::kI64, lanes_),
-                             writer_.I64(k_count - whole));
-    return vector(writer_.I64(whole), mask);
+    emitter_.Shift(problem_.k.flat, exprs_.Add(exprs_.Mul(taps, exprs_.Const(run)), along), 0);
+    Writer::Loop loop = writer_.BeginFor(writer_.I64(0), writer_.I64(k_count / run), writer_.I64(1),
+                                         {}, k_count > 0);
+    emitter_.Bind(taps, loop.variable);
+    HY_TRY(one_run(writer_.Add(base, writer_.Mul(loop.variable, writer_.I64(run)))));
+    writer_.EndFor({});
+    return OkStatus();
   });
 }
 
