@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every op example through the whole compiler and runtime: many examples as one graph, compiled for
+// each instruction set that this machine runs, executed on the CPU device as it is and in its
+// discrete mode, over poisoned outputs, against the reference evaluation.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "compiler/graph/builder.h"
+#include "compiler/graph/interpreter.h"
+#include "compiler/graph/parser.h"
+#include "compiler/graph/printer.h"
+#include "compiler/loop/lowering.h"
+#include "compiler/pipeline/pipeline.h"
+#include "runtime/compile.h"
+#include "runtime/device_target.h"
+#include "runtime/session.h"
+#include "tests/compiler/ops/op_examples.h"
+
+namespace halyard::pipeline {
+namespace {
+
+using graph::OpExample;
+using graph::Tensor;
+
+// Examples whose nodes stand side by side in one graph.
+struct Batch {
+  graph::Module module;
+  std::vector<const OpExample*> examples;
+  std::vector<Tensor> wanted;                // of all results, in order
+  std::vector<const OpExample*> example_of;  // by result
+};
+
+// An attribute of one module in another. Examples have constant expressions only.
+graph::Attribute Move(ExprArena& from, ExprArena& to, const graph::Attribute& attribute) {
+  const auto* exprs = std::get_if<std::vector<Expr>>(&attribute);
+  if (exprs == nullptr) return attribute;
+  std::vector<Expr> moved;
+  for (const Expr expr : *exprs) moved.push_back(to.Const(*from.AsConst(expr)));
+  return moved;
+}
+
+void AddExample(Batch& batch, graph::Builder& builder, const OpExample& example,
+                std::vector<graph::ValueId>& results) {
+  Result<graph::Module> source = graph::ParseModule(example.text);
+  ASSERT_TRUE(source.ok()) << source.status().ToString();
+  std::vector<graph::ValueId> operands;
+  for (const Tensor& input : example.inputs) {
+    graph::TensorType type{input.dtype, {}};
+    for (const int64_t dim : input.dims) type.dims.push_back(batch.module.exprs.Const(dim));
+    const Result<graph::ValueId> value =
+        builder.AddParameter(fmt::format("x{}", batch.module.values.size()), type);
+    ASSERT_TRUE(value.ok()) << value.status().ToString();
+    operands.push_back(*value);
+  }
+  ASSERT_EQ(source->entry().nodes.size(), 1u);
+  const graph::Node& node = source->nodes[source->entry().nodes[0]];
+  graph::Attributes attributes;
+  for (const auto& [name, attribute] : node.attributes) {
+    attributes[name] = Move(source->exprs, batch.module.exprs, attribute);
+  }
+  builder.SetNodeName(fmt::format("{}_{}", example.op, batch.examples.size()));
+  Result<std::vector<graph::ValueId>> made =
+      builder.Add(example.op, operands, std::move(attributes));
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  results.insert(results.end(), made->begin(), made->end());
+  Result<std::vector<Tensor>> wanted = graph::Interpret(*source, example.inputs);
+  ASSERT_TRUE(wanted.ok()) << wanted.status().ToString();
+  for (Tensor& tensor : *wanted) {
+    batch.wanted.push_back(std::move(tensor));
+    batch.example_of.push_back(&example);
+  }
+  batch.examples.push_back(&example);
+}
+
+// Runs the program and compares every result.
+void RunAndCompare(const Batch& batch, program::Program program, const std::string& path) {
+  Result<std::shared_ptr<runtime::Instance>> instance = runtime::Instance::Create({});
+  ASSERT_TRUE(instance.ok()) << instance.status().ToString();
+  Result<Ref<hal::Device>> device = (*instance)->OpenDevice(path);
+  ASSERT_TRUE(device.ok()) << device.status().ToString();
+  auto loaded = runtime::LoadSaved(*instance, std::move(program), {*device}, {});
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  const std::shared_ptr<runtime::Session> session = runtime::Session::Create(*loaded, {});
+  std::vector<runtime::CallTensor> inputs, outputs;
+  for (const OpExample* example : batch.examples) {
+    for (const Tensor& input : example->inputs) {
+      runtime::CallTensor& tensor = inputs.emplace_back();
+      tensor.dtype = input.dtype;
+      tensor.dims = input.dims;
+      tensor.data = const_cast<uint8_t*>(input.bytes.data());
+      tensor.size_bytes = static_cast<int64_t>(input.bytes.size());
+    }
+  }
+  std::vector<Tensor> got = batch.wanted;
+  for (Tensor& tensor : got) {
+    std::fill(tensor.bytes.begin(), tensor.bytes.end(), 0xA5);
+    runtime::CallTensor& output = outputs.emplace_back();
+    output.dtype = tensor.dtype;
+    output.dims = tensor.dims;
+    output.data = tensor.bytes.data();
+    output.size_bytes = static_cast<int64_t>(tensor.bytes.size());
+  }
+  std::vector<runtime::CallResult> results(outputs.size());
+  const Status ran = session->Run(inputs, outputs, results);
+  ASSERT_TRUE(ran.ok()) << ran.ToString();
+  for (size_t i = 0; i < got.size(); ++i) {
+    const OpExample& example = *batch.example_of[i];
+    const Status same =
+        graph::CompareTensors(batch.wanted[i], got[i], example.absolute, example.relative);
+    EXPECT_TRUE(same.ok()) << example.name << " on " << path << ": " << same.ToString();
+  }
+}
+
+class OpNative : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(OpNative, EveryExampleMatchesTheReference) {
+  Result<std::shared_ptr<runtime::Instance>> instance = runtime::Instance::Create({});
+  ASSERT_TRUE(instance.ok());
+  Result<Ref<hal::Device>> device = (*instance)->OpenDevice("cpu:0");
+  ASSERT_TRUE(device.ok()) << device.status().ToString();
+  Result<Target> target = ParseTarget(GetParam());
+  ASSERT_TRUE(target.ok());
+  target->worker_count = 3;
+  if ((target->cpu_features & ~runtime::TargetOf(**device).cpu_features) != 0) {
+    GTEST_SKIP() << "This machine does not run " << GetParam() << ".";
+  }
+  // A graph of this many examples compiles fast and still shows a failure of the planner.
+  constexpr size_t kPerGraph = 400;
+  const std::vector<OpExample> examples = graph::AllOpExamples(11);
+  size_t next = 0, native = 0;
+  while (next < examples.size()) {
+    Batch batch;
+    graph::AddGraph(batch.module, "main");
+    graph::Builder builder(batch.module);
+    std::vector<graph::ValueId> results;
+    for (; next < examples.size() && batch.examples.size() < kPerGraph; ++next) {
+      // The interpreter is tested elsewhere.
+      Result<graph::Module> source = graph::ParseModule(examples[next].text);
+      ASSERT_TRUE(source.ok());
+      if (!loop::CanLower(*source, source->nodes[source->entry().nodes[0]]).ok()) continue;
+      AddExample(batch, builder, examples[next], results);
+      if (HasFatalFailure()) return;
+    }
+    ASSERT_TRUE(builder.SetResults(results).ok());
+    native += batch.examples.size();
+    const std::string text = graph::PrintModule(batch.module);
+    CompileRequest request;
+    request.graph_text = text;
+    request.options.tune = false;
+    request.options.allow_fallback = false;
+    program::Device compiled;
+    compiled.name = "cpu:0";
+    compiled.target = *target;
+    request.devices.push_back(compiled);
+    Result<CompileResult> result = Compile(request);
+    ASSERT_TRUE(result.ok()) << result.status().ToString();
+    RunAndCompare(batch, result->program, "cpu:0");
+    RunAndCompare(batch, std::move(result->program), "cpu:0?discrete=7");
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(native, examples.size() * 9 / 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, OpNative,
+                         ::testing::Values("cpu-sse4.2", "cpu-avx2", "cpu-avx512"),
+                         [](const ::testing::TestParamInfo<const char*>& info) {
+                           std::string name = info.param;
+                           std::replace_if(
+                               name.begin(), name.end(), [](char c) { return !isalnum(c); }, '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace halyard::pipeline
