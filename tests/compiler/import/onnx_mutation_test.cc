@@ -11,19 +11,7 @@
 #include "compiler/graph/verifier.h"
 #include "compiler/import/onnx_import.h"
 #include "tests/compiler/import/seed_models.h"
-
-// Sanitizers reserve more address space than any limit; they have a limit of their own on
-// allocations.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HALYARD_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define HALYARD_SANITIZED 1
-#endif
-#endif
-#ifndef HALYARD_SANITIZED
-#define HALYARD_SANITIZED 0
-#endif
+#include "tests/sanitized.h"
 
 namespace halyard::onnx {
 namespace {
@@ -72,6 +60,8 @@ TEST(OnnxMutation, SeedsAreSound) {
 
 TEST(OnnxMutation, DamageGivesAModuleOrOneLine) {
 #if !HALYARD_SANITIZED
+  // Sanitizers reserve more address space than any limit; they have a limit of their own on
+  // allocations.
   // A lie about a size that reached an allocation would meet this limit and fail as OUT_OF_MEMORY.
   rlimit before = {};
   ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
