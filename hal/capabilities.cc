@@ -97,6 +97,11 @@ void VisitFields(const Capabilities& capabilities, const Visitor& visit) {
     HY_VISIT(s, max_workgroup_size);
     HY_VISIT(s, workgroup_memory_bytes);
     HY_VISIT(s, registers_per_unit);
+    HY_VISIT(s, max_grid_x);
+    HY_VISIT(s, max_grid_y);
+    HY_VISIT(s, max_grid_z);
+    HY_VISIT(s, compute_capability);
+    HY_VISIT(s, gpu_features);
     HY_VISIT(s, cpu_features);
   }
   for (size_t i = 0; i < capabilities.caches.size(); ++i) {

@@ -66,7 +66,10 @@ struct Compute {
   Field<int64_t> max_workgroup_size;
   Field<int64_t> workgroup_memory_bytes;
   Field<int64_t> registers_per_unit;
-  Field<uint64_t> cpu_features;  // CpuFeature bits (base/cpu_kernel_abi.h)
+  Field<int64_t> max_grid_x, max_grid_y, max_grid_z;  // workgroups of one dispatch
+  Field<int64_t> compute_capability;                  // CUDA: 90 for 9.0
+  Field<uint64_t> gpu_features;                       // GpuFeature bits (base/gpu_kernel_abi.h)
+  Field<uint64_t> cpu_features;                       // CpuFeature bits (base/cpu_kernel_abi.h)
 };
 
 struct Cache {

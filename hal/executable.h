@@ -26,7 +26,7 @@ struct ExecutableEntry {
 
 // Borrowed until LoadExecutable returns.
 struct ExecutableSource {
-  std::string_view format;  // "cpu-image", "cubin", "ptx", "spirv"
+  std::string_view format;  // "cpu-image" (base/cpu_kernel_abi.h); "cuda-image", "spirv-image" (base/gpu_kernel_abi.h)
   std::span<const uint8_t> code;
   std::string_view name;  // for messages; may be empty
   // The entries that the caller wants, in the order in which dispatches will number them. Empty:

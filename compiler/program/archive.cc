@@ -69,9 +69,20 @@ void Visit(A& a, Executable& v) {
   a(v.device, v.format, v.entries);
 }
 template <typename A>
+void Visit(A& a, MatrixShape& v) {
+  a(v.input, v.accumulator, v.m, v.n, v.k);
+}
+template <typename A>
+void Visit(A& a, GpuTarget& v) {
+  a(v.compute_capability, v.features, v.subgroup_size, v.max_workgroup_size);
+  a(v.workgroup_memory_bytes, v.max_grid[0], v.max_grid[1], v.max_grid[2], v.unit_count);
+  a(v.matrix_shapes);
+}
+template <typename A>
 void Visit(A& a, Target& v) {
   a(v.kind, v.name, v.triple, v.cpu_name, v.cpu_features, v.vector_bytes, v.vector_registers);
   a(v.worker_count, v.l1_bytes, v.l2_bytes, v.l3_bytes, v.buffer_alignment, v.max_buffer_bytes);
+  a(v.gpu);
 }
 template <typename A>
 void Visit(A& a, Device& v) {

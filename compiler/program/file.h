@@ -16,7 +16,7 @@
 
 namespace halyard::program {
 
-inline constexpr uint32_t kFileVersion = 1;
+inline constexpr uint32_t kFileVersion = 2;
 inline constexpr uint64_t kMaxFileBytes = 1ull << 46;
 
 // What the code of one file section needs, readable without the tables.

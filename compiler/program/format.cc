@@ -123,6 +123,18 @@ class Formatter {
                        Exprs(tensor.dims));
   }
 
+  void PrintGpu(const GpuTarget& g) {
+    Line(1, "gpu capability {} features {:#x} subgroup {} workgroup {} workgroup_memory {}",
+         g.compute_capability, g.features, g.subgroup_size, g.max_workgroup_size,
+         g.workgroup_memory_bytes);
+    Line(1, "max_grid [{}, {}, {}] units {}", g.max_grid[0], g.max_grid[1], g.max_grid[2],
+         g.unit_count);
+    for (const MatrixShape& shape : g.matrix_shapes) {
+      Line(1, "matrix {} {} m {} n {} k {}", FormatDType(shape.input),
+           FormatDType(shape.accumulator), shape.m, shape.n, shape.k);
+    }
+  }
+
   void PrintDevice(const Device& device) {
     const Target& t = device.target;
     Line(0, "device {} identity {} {{", Quote(device.name), Quote(device.identity));
@@ -130,6 +142,7 @@ class Formatter {
          Quote(t.name), Quote(t.triple), Quote(t.cpu_name), t.cpu_features);
     Line(1, "vector_bytes {} vector_registers {} workers {} l1 {} l2 {} l3 {}", t.vector_bytes,
          t.vector_registers, t.worker_count, t.l1_bytes, t.l2_bytes, t.l3_bytes);
+    if (t.kind != TargetKind::kCpu) PrintGpu(t.gpu);
     Line(1, "alignment {} max_buffer {}", t.buffer_alignment, t.max_buffer_bytes);
     Line(0, "}}");
   }

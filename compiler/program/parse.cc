@@ -245,6 +245,30 @@ class Parser {
     HY_TRY(Field("max", s.max));
     return Field("divisor", s.divisor);
   }
+  Status ParseGpu(GpuTarget& g) {
+    HY_TRY(Word("gpu"));
+    HY_TRY(Field("capability", g.compute_capability));
+    HY_TRY(Field("features", g.features));
+    HY_TRY(Field("subgroup", g.subgroup_size));
+    HY_TRY(Field("workgroup", g.max_workgroup_size));
+    HY_TRY(Field("workgroup_memory", g.workgroup_memory_bytes));
+    HY_TRY(Word("max_grid"));
+    for (int axis = 0; axis < 3; ++axis) {
+      HY_TRY(Char(axis == 0 ? '[' : ','));
+      HY_TRY(Number(g.max_grid[axis]));
+    }
+    HY_TRY(Char(']'));
+    HY_TRY(Field("units", g.unit_count));
+    while (Accept("matrix")) {
+      MatrixShape& shape = g.matrix_shapes.emplace_back();
+      HY_TRY(DTypeWord(shape.input));
+      HY_TRY(DTypeWord(shape.accumulator));
+      HY_TRY(Field("m", shape.m));
+      HY_TRY(Field("n", shape.n));
+      HY_TRY(Field("k", shape.k));
+    }
+    return OkStatus();
+  }
   Status ParseDevice() {
     Device& device = p_.devices.emplace_back();
     Target& t = device.target;
@@ -265,6 +289,7 @@ class Parser {
     HY_TRY(Field("l1", t.l1_bytes));
     HY_TRY(Field("l2", t.l2_bytes));
     HY_TRY(Field("l3", t.l3_bytes));
+    if (t.kind != TargetKind::kCpu) HY_TRY(ParseGpu(t.gpu));
     HY_TRY(Field("alignment", t.buffer_alignment));
     HY_TRY(Field("max_buffer", t.max_buffer_bytes));
     return Char('}');
@@ -298,12 +323,16 @@ class Parser {
     HY_TRY(Text(record.subject));
     return Text(record.text);
   }
-  Status Tensor(TensorDesc& tensor) {
-    HY_TRY(Text(tensor.name));
+  Status DTypeWord(DType& out) {
     auto dtype = ParseDType(PeekWord());
     if (!dtype.ok()) return Failure("a dtype");
-    tensor.dtype = *dtype;
+    out = *dtype;
     at_ += PeekWord().size();
+    return OkStatus();
+  }
+  Status Tensor(TensorDesc& tensor) {
+    HY_TRY(Text(tensor.name));
+    HY_TRY(DTypeWord(tensor.dtype));
     return Exprs(tensor.dims);
   }
   Status Buffer(BufferRange& range) {

@@ -129,10 +129,10 @@ struct KernelEntry {
   std::vector<std::string> sites;  // report sites: "node 'g': index of Gather"
 };
 
-// Code for one target: a flat CPU image, a CUBIN or SPIR-V words.
+// Code for one target: a flat CPU image, or a GPU image of CUBINs or SPIR-V modules.
 struct Executable {
   uint32_t device = 0;
-  std::string format;  // "cpu-image", "cubin", "spirv"
+  std::string format;  // as ExecutableSource::format
   std::vector<KernelEntry> entries;
   std::vector<uint8_t> code;
 };

@@ -25,6 +25,20 @@ class Generator {
       device.target.cpu_name = Name();
       device.target.cpu_features = Up(512);
       device.target.worker_count = 1 + Up(64);
+      device.target.kind = static_cast<TargetKind>(Up(3));
+      if (device.target.kind != TargetKind::kCpu) {
+        GpuTarget& gpu = device.target.gpu;
+        gpu.compute_capability = Up(100);
+        gpu.features = Up(1 << 14);
+        gpu.subgroup_size = 4 << Up(4);
+        gpu.max_workgroup_size = 1 + Up(1024);
+        gpu.workgroup_memory_bytes = Up(1 << 18);
+        for (int64_t& extent : gpu.max_grid) extent = 1 + Up(65535);
+        gpu.unit_count = Up(200);
+        for (int i = Up(3); i > 0; --i) {
+          gpu.matrix_shapes.push_back({DType::kF16, DType::kF32, 16, 8 << Up(2), 16});
+        }
+      }
     }
     uint64_t end = 0;
     for (uint32_t i = Up(5); i > 0; --i) {

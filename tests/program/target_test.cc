@@ -24,7 +24,9 @@ TEST(TargetTest, NamedTargetsGrowInFeatures) {
 
 TEST(TargetTest, UnknownNamesListTheKnownOnes) {
   EXPECT_EQ(ParseTarget("cpu-mmx").status().message(),
-            "There is no target 'cpu-mmx'; known are 'cpu-sse4.2', 'cpu-avx2', 'cpu-avx512'.");
+            "There is no target 'cpu-mmx'; known are 'cpu-sse4.2', 'cpu-avx2', 'cpu-avx512', "
+            "'cuda-sm75', 'cuda-sm80', 'cuda-sm90', 'vulkan-4', 'vulkan-8', 'vulkan-16', "
+            "'vulkan-32'.");
 }
 
 TEST(TargetTest, HashDependsOnCodeNumbersAndNotOnTheName) {
@@ -32,6 +34,14 @@ TEST(TargetTest, HashDependsOnCodeNumbersAndNotOnTheName) {
   b.name = "another";
   EXPECT_EQ(a.CodeHash(), b.CodeHash());
   b.worker_count = 2;
+  EXPECT_NE(a.CodeHash(), b.CodeHash());
+  b = a;
+  b.gpu.features = 1;
+  EXPECT_EQ(a.CodeHash(), b.CodeHash());  // a CPU
+  a.kind = b.kind = TargetKind::kCuda;
+  EXPECT_NE(a.CodeHash(), b.CodeHash());
+  b = a;
+  b.gpu.matrix_shapes.push_back({DType::kF16, DType::kF32, 16, 16, 16});
   EXPECT_NE(a.CodeHash(), b.CodeHash());
   b = a;
   b.cpu_features = 1;
