@@ -366,6 +366,27 @@ Status CheckTarget(const Target& needed, const Target& available) {
       return Incompatible("The code needs CPU features {:#x} that device '{}' lacks (bits {:#x}).",
                           needed.cpu_features, available.name, missing);
     }
+    return OkStatus();
+  }
+  const GpuTarget &want = needed.gpu, &have = available.gpu;
+  if (want.compute_capability != have.compute_capability) {
+    return Incompatible("The code was made for sm_{}; device '{}' is sm_{}.",
+                        want.compute_capability, available.name, have.compute_capability);
+  }
+  if (const uint64_t missing = want.features & ~have.features; missing != 0) {
+    return Incompatible("The code needs GPU features {:#x} that device '{}' lacks (bits {:#x}).",
+                        want.features, available.name, missing);
+  }
+  if (want.subgroup_size != have.subgroup_size) {
+    return Incompatible("The code was made for subgroups of {}; device '{}' has {}.",
+                        want.subgroup_size, available.name, have.subgroup_size);
+  }
+  if (want.workgroup_memory_bytes > have.workgroup_memory_bytes ||
+      want.max_workgroup_size > have.max_workgroup_size) {
+    return Incompatible(
+        "The code may use workgroups of {} with {} bytes of memory; device '{}' allows {} and {}.",
+        want.max_workgroup_size, want.workgroup_memory_bytes, available.name,
+        have.max_workgroup_size, have.workgroup_memory_bytes);
   }
   return OkStatus();
 }

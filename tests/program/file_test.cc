@@ -85,7 +85,7 @@ TEST_F(ProgramFileTest, MissingAndForeignFiles) {
   bytes[8] = 99;
   const Status version = LoadFromMemory(bytes, nullptr).status();
   EXPECT_EQ(version.code(), StatusCode::kIncompatible);
-  EXPECT_THAT(version.ToLine(), testing::HasSubstr("has version 99; this Halyard reads version 1"));
+  EXPECT_THAT(version.ToLine(), testing::HasSubstr("has version 99; this Halyard reads version 2"));
 }
 
 TEST_F(ProgramFileTest, RefusedByTheFileSystem) {
@@ -174,7 +174,9 @@ TEST(ProgramMutationTest, MutationsBehindGoodHashesNeverCrash) {
 }
 
 TEST(ProgramRequirementTest, AreReadWithoutTheTablesAndComeFromTheImage) {
-  Program program = RandomProgram(2);
+  uint32_t seed = 2;
+  Program program = RandomProgram(seed);
+  while (program.executables.size() < 2) program = RandomProgram(++seed);
   for (Device& device : program.devices) device.target.cpu_features = 7;
   CpuImageHeader header = {};
   header.magic = kCpuImageMagic;
@@ -203,6 +205,22 @@ TEST(ProgramRequirementTest, CheckTargetNamesWhatIsMissing) {
   EXPECT_THAT(CheckTarget(needed, available).ToLine(), testing::HasSubstr("aarch64"));
   available.kind = TargetKind::kCuda;
   EXPECT_FALSE(CheckTarget(needed, available).ok());
+}
+
+TEST(ProgramRequirementTest, CheckTargetNamesWhatAGpuLacks) {
+  const Target needed = *ParseTarget("vulkan-8");
+  Target available = needed;
+  EXPECT_TRUE(CheckTarget(needed, available).ok());
+  available.gpu.features &= ~uint64_t{1};
+  EXPECT_THAT(CheckTarget(needed, available).ToLine(), testing::HasSubstr("bits 0x1"));
+  available = needed;
+  available.gpu.subgroup_size = 16;
+  EXPECT_THAT(CheckTarget(needed, available).ToLine(), testing::HasSubstr("subgroups of 8"));
+  available = needed;
+  available.gpu.workgroup_memory_bytes = 1024;
+  EXPECT_THAT(CheckTarget(needed, available).ToLine(), testing::HasSubstr("allows 1024 and 1024"));
+  EXPECT_THAT(CheckTarget(*ParseTarget("cuda-sm80"), *ParseTarget("cuda-sm90")).ToLine(),
+              testing::HasSubstr("made for sm_80"));
 }
 
 }  // namespace
