@@ -8,7 +8,6 @@
 #include "drivers/init.h"
 #include "hal/registry.h"
 #include "hal/validation.h"
-#include "tests/hal/cts/test_image.h"
 
 namespace halyard::cts {
 namespace {
@@ -29,11 +28,19 @@ constexpr Exception kUnsupported[] = {
 
 std::vector<Backend> AllBackends() {
   std::vector<Backend> backends;
-  const Backend kPlain[] = {{"null", "null", false, false},
-                            {"cpu", "cpu", false, false},
-                            {"cpu_one_thread", "cpu:0?threads=1&queues=2", false, false},
-                            {"cpu_discrete", "cpu:0?discrete=7", false, true}};
-  for (Backend backend : kPlain) {
+  Backend null;
+  null.name = null.path = "null";
+  Backend cpu;
+  cpu.name = cpu.path = "cpu";
+  cpu.kernels = &CpuKernels();
+  Backend one_thread = cpu;
+  one_thread.name = "cpu_one_thread";
+  one_thread.path = "cpu:0?threads=1&queues=2";
+  Backend discrete = cpu;
+  discrete.name = "cpu_discrete";
+  discrete.path = "cpu:0?discrete=7";
+  discrete.maps_device_memory = discrete.imports_host_memory = false;
+  for (Backend backend : {null, cpu, one_thread, discrete}) {
     backends.push_back(backend);
     backend.name += "_validated";
     backend.is_validated = true;
@@ -94,6 +101,16 @@ void HalTest::RunCase(std::string_view test, const std::function<void()>& body) 
   body();
 }
 
+hal::ExecutableSource HalTest::Source(std::span<const uint8_t> code,
+                                      std::span<const hal::ExecutableEntry> entries) const {
+  hal::ExecutableSource source;
+  source.format = kernels().format();
+  source.code = code;
+  source.name = "under test";
+  source.entries = entries;
+  return source;
+}
+
 Ref<hal::Buffer> HalTest::Allocate(int64_t size_bytes, hal::MemoryKind kind) {
   Result<Ref<hal::Buffer>> buffer = device_->AllocateBuffer(kind, size_bytes);
   EXPECT_OK(buffer);
@@ -132,17 +149,12 @@ Ref<hal::Semaphore> HalTest::NewSemaphore(uint64_t value) {
 }
 
 Ref<hal::Executable> HalTest::LoadKernels(std::vector<std::string> sites) {
-  std::vector<uint8_t> code = TestImage();
+  std::vector<uint8_t> code = kernels().Image(device_->capabilities());
   const hal::ExecutableEntry entries[] = {{"add_scalar", 2, 1, sites},
                                           {"gather", 3, 1, sites},
                                           {"grid", 1, 2, sites},
                                           {"scratch", 1, 0, sites}};
-  hal::ExecutableSource source;
-  source.format = "cpu-image";
-  source.code = code;
-  source.name = "test kernels";
-  source.entries = entries;
-  Result<Ref<hal::Executable>> executable = device_->LoadExecutable(source);
+  Result<Ref<hal::Executable>> executable = device_->LoadExecutable(Source(code, entries));
   EXPECT_OK(executable);
   return *executable;
 }

@@ -14,14 +14,17 @@
 #include <vector>
 
 #include "hal/device.h"
+#include "tests/hal/cts/test_kernels.h"
 
 namespace halyard::cts {
 
 struct Backend {
-  std::string name;  // "cpu_discrete_validated"
-  std::string path;  // "cpu:0?discrete=7"
+  std::string name;                      // "cpu_discrete_validated"
+  std::string path;                      // "cpu:0?discrete=7"
+  const TestKernels* kernels = nullptr;  // null: the device takes no code
+  bool maps_device_memory = true;        // the host can address MemoryKind::kDevice
+  bool imports_host_memory = true;       // where it is aligned
   bool is_validated = false;
-  bool is_discrete = false;
 };
 std::vector<Backend> AllBackends();
 // Those that support the case.
@@ -49,7 +52,10 @@ class HalTest : public testing::TestWithParam<Backend> {
  protected:
   void SetUp() override;
 
-  bool is_discrete() const { return GetParam().is_discrete; }
+  const TestKernels& kernels() const { return *GetParam().kernels; }
+  // `code` in the backend's format.
+  hal::ExecutableSource Source(std::span<const uint8_t> code,
+                               std::span<const hal::ExecutableEntry> entries = {}) const;
 
   // Runs the case under the rules of the lists.
   void RunCase(std::string_view test, const std::function<void()>& body);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/hal/cts/test_image.h"
-
+// The test kernels as a CPU image of hand-assembled x86-64 code, and broken variants of it.
 #include <cstring>
 
 #include "base/cpu_kernel_abi.h"
+#include "tests/hal/cts/test_kernels.h"
 
 namespace halyard::cts {
 namespace {
@@ -86,9 +86,15 @@ void Put(std::vector<uint8_t>* image, size_t offset, const T& value) {
   std::memcpy(image->data() + offset, &value, sizeof(value));
 }
 
-}  // namespace
+struct ImageEntry {
+  std::string name;
+  std::vector<uint8_t> code;
+  uint64_t workgroup_memory_bytes = 0;
+  uint32_t binding_count = 0;
+  uint32_t scalar_count = 0;
+};
 
-std::vector<uint8_t> BuildImage(const std::vector<ImageEntry>& entries, uint64_t features) {
+std::vector<uint8_t> BuildImage(const std::vector<ImageEntry>& entries, uint64_t features = 0) {
   std::vector<uint8_t> image(sizeof(CpuImageHeader) + entries.size() * sizeof(CpuImageEntry));
   std::vector<CpuImageEntry> table;
   for (const ImageEntry& entry : entries) {
@@ -119,11 +125,76 @@ std::vector<uint8_t> BuildImage(const std::vector<ImageEntry>& entries, uint64_t
   return image;
 }
 
-std::vector<uint8_t> TestImage() {
+std::vector<uint8_t> GoodImage() {
   return BuildImage({{"add_scalar", kAddScalarCode, 0, 2, 1},
                      {"gather", kGatherCode, 0, 3, 1},
                      {"grid", kGridCode, 0, 1, 2},
                      {"scratch", kScratchCode, 4096, 1, 0}});
+}
+
+class CpuTestKernels final : public TestKernels {
+ public:
+  std::string_view format() const override { return "cpu-image"; }
+  std::vector<uint8_t> Image(const hal::Capabilities&) const override { return GoodImage(); }
+  size_t table_bytes() const override { return sizeof(CpuImageHeader) + 4 * sizeof(CpuImageEntry); }
+
+  std::vector<ImageCase> BadImages(const hal::Capabilities&) const override {
+    const std::vector<uint8_t> good = GoodImage();
+    constexpr StatusCode kDataLoss = StatusCode::kDataLoss;
+    constexpr StatusCode kIncompatible = StatusCode::kIncompatible;
+    size_t entry = sizeof(CpuImageHeader) + sizeof(CpuImageEntry);  // the second
+    uint32_t first_name;
+    std::memcpy(&first_name, good.data() + sizeof(CpuImageHeader), sizeof(first_name));
+    std::vector<uint8_t> twice = With(good, entry + 0, first_name);
+    twice = With(twice, entry + 4, uint32_t{10});
+    return {
+        {{}, kDataLoss, "0 bytes"},
+        {{good.begin(), good.begin() + 31}, kDataLoss, "31 bytes"},
+        {{good.begin(), good.end() - 1}, kDataLoss, "says that it has"},
+        {With(good, 0, uint32_t{1}), kDataLoss, "starts with"},
+        {With(good, 4, uint32_t{99}), kIncompatible, "version 99"},
+        {With(good, 8, uint64_t{1} << 60), kDataLoss, "says that it has"},
+        {With(good, 16, uint64_t{1} << 63), kIncompatible, "bit 63"},
+        {With(good, 24, uint32_t{0}), kDataLoss, "0 entries"},
+        {With(good, 24, UINT32_MAX), kDataLoss, "4294967295 entries"},
+        {With(good, 28, uint32_t{5}), kDataLoss, "reserved"},
+        {With(good, entry + 0, uint32_t{8}), kDataLoss, "The name of entry 1"},
+        {With(good, entry + 0, UINT32_MAX), kDataLoss, "The name of entry 1"},
+        {With(good, entry + 4, uint32_t{0}), kDataLoss, "The name of entry 1"},
+        {With(good, entry + 4, UINT32_MAX), kDataLoss, "The name of entry 1"},
+        {With(good, entry + 8, uint64_t{good.size()}), kDataLoss, "The code of entry 'gather'"},
+        {With(good, entry + 8, uint64_t{40}), kDataLoss, "The code of entry 'gather'"},
+        {With(good, entry + 16, uint64_t{1} << 40), kDataLoss, "workgroup memory"},
+        {With(good, entry + 24, uint32_t{1} << 20), kDataLoss, "bindings"},
+        {With(good, entry + 28, uint32_t{1} << 20), kDataLoss, "scalars"},
+        {twice, kDataLoss, "two entries named 'add_scalar'"},
+    };
+  }
+
+  std::vector<ImageCase> FeatureImages(const hal::Capabilities& capabilities) const override {
+    uint64_t have = capabilities.compute.cpu_features.ValueOr(0);
+    std::vector<ImageCase> cases;
+    for (CpuFeature feature :
+         {CpuFeature::kSse42, CpuFeature::kAvx2, CpuFeature::kAvx512, CpuFeature::kAvx512Vnni,
+          CpuFeature::kAvx512Bf16, CpuFeature::kAvx512Fp16, CpuFeature::kAmxTile,
+          CpuFeature::kAmxInt8, CpuFeature::kAmxBf16}) {
+      auto bit = static_cast<uint64_t>(feature);
+      ImageCase image{BuildImage({{"nothing", {0xc3}, 0, 0, 0}}, bit), StatusCode::kOk, ""};
+      if (!(have & bit)) {
+        image.expected = StatusCode::kIncompatible;
+        image.part = "this device lacks";
+      }
+      cases.push_back(std::move(image));
+    }
+    return cases;
+  }
+};
+
+}  // namespace
+
+const TestKernels& CpuKernels() {
+  static const CpuTestKernels kernels;
+  return kernels;
 }
 
 }  // namespace halyard::cts
