@@ -40,6 +40,8 @@ constexpr EnvVarInfo kTable[] = {
      "Microseconds that a thread waiting for a CPU device spins before it sleeps."},
     {EnvVar::kPerfMap, "HALYARD_PERF_MAP", "0",
      "1 writes `/tmp/perf-PID.map`, so that `perf` can name generated CPU kernels."},
+    {EnvVar::kCudaLibrary, "HALYARD_CUDA_LIBRARY", "libcuda.so.1",
+     "The library that the CUDA driver opens: a soname or a path. Tests name their stand-in here."},
 };
 
 const EnvVarInfo& InfoOf(EnvVar variable) { return kTable[static_cast<size_t>(variable)]; }

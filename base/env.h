@@ -23,6 +23,7 @@ enum class EnvVar : uint8_t {
   kThreads,
   kSpin,
   kPerfMap,
+  kCudaLibrary,
 };
 
 struct EnvVarInfo {

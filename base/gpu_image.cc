@@ -58,6 +58,7 @@ std::vector<uint8_t> WriteGpuImage(const GpuImage& image) {
     for (int axis = 0; axis < 3; ++axis) entry.workgroup_size[axis] = kernel.workgroup_size[axis];
     entry.subgroup_size = kernel.subgroup_size;
     entry.dynamic_workgroup_bytes = kernel.dynamic_workgroup_bytes;
+    entry.flags = kernel.flags;
     std::memcpy(&bytes[entry_offset], &entry, sizeof(entry));
     entry_offset += sizeof(entry);
     if (!kernel.name.empty())
@@ -122,6 +123,11 @@ Result<GpuImage> ReadGpuImage(std::span<const uint8_t> bytes) {
     }
     kernel.subgroup_size = entry.subgroup_size;
     kernel.dynamic_workgroup_bytes = entry.dynamic_workgroup_bytes;
+    kernel.flags = entry.flags;
+    if ((entry.flags & ~kGpuEntryWaitsItself) != 0) {
+      return DataLoss("Entry '{}' of a GPU image has the unknown flags {:#x}.", kernel.name,
+                      entry.flags);
+    }
     if (!names.insert(kernel.name).second) {
       return DataLoss("A GPU image has two entries named '{}'.", kernel.name);
     }

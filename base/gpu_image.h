@@ -22,6 +22,7 @@ struct GpuKernel {
   uint32_t workgroup_size[3] = {1, 1, 1};
   uint32_t subgroup_size = 0;
   uint32_t dynamic_workgroup_bytes = 0;
+  uint32_t flags = 0;
 };
 
 struct GpuImage {
@@ -33,7 +34,7 @@ struct GpuImage {
 // Modules at the same address are stored once.
 std::vector<uint8_t> WriteGpuImage(const GpuImage& image);
 
-// DATA_LOSS names what is wrong: sizes, offsets, an unknown kind, a workgroup of size 0 or an empty
+// DATA_LOSS names what is wrong: sizes, offsets, an unknown kind or flag, a workgroup of size 0 or an empty
 // or repeated name. The result borrows from `bytes`.
 Result<GpuImage> ReadGpuImage(std::span<const uint8_t> bytes);
 

@@ -54,8 +54,11 @@ struct GpuImageEntry {
   uint32_t workgroup_size[3];        // workitems
   uint32_t subgroup_size;            // that the code relies on; 0: any
   uint32_t dynamic_workgroup_bytes;  // requested at launch; 0 where the module declares it all
-  uint32_t reserved;
+  uint32_t flags;                    // kGpuEntry... bits
 };
+// The kernel waits for the grids before it (griddepcontrol.wait) ahead of its first access to
+// memory, so that it may be launched before those have ended. Only with kDependentLaunch.
+inline constexpr uint32_t kGpuEntryWaitsItself = 1u << 0;
 static_assert(sizeof(GpuImageHeader) == 32 && sizeof(GpuImageEntry) == 56);
 
 // What code may need beyond the minimum (32-bit integers, f32, 32-bit storage, subgroup shuffle and

@@ -19,7 +19,7 @@ std::vector<uint8_t> MakeImage() {
   image.target = 90;
   image.kernels.push_back({"add", first, 3, 1, {256, 1, 1}, 0, 0});
   image.kernels.push_back({"mul", first, 3, 1, {128, 2, 1}, 32, 0});
-  image.kernels.push_back({"gemm", second, 4, 0, {384, 1, 1}, 32, 200 << 10});
+  image.kernels.push_back({"gemm", second, 4, 0, {384, 1, 1}, 32, 200 << 10, kGpuEntryWaitsItself});
   return WriteGpuImage(image);
 }
 
@@ -37,6 +37,8 @@ TEST(GpuImageTest, IsReadAsWritten) {
   EXPECT_EQ(image->kernels[2].binding_count, 4u);
   EXPECT_EQ(image->kernels[2].dynamic_workgroup_bytes, 200u << 10);
   EXPECT_EQ(image->kernels[2].module.size(), 40u);
+  EXPECT_EQ(image->kernels[1].flags, 0u);
+  EXPECT_EQ(image->kernels[2].flags, kGpuEntryWaitsItself);
 }
 
 TEST(GpuImageTest, RefusesWhatIsDamaged) {
@@ -56,6 +58,7 @@ TEST(GpuImageTest, RefusesWhatIsDamaged) {
               testing::HasSubstr("Entry 0 of a GPU image has its name outside"));
   EXPECT_THAT(error(40, 1 << 30),
               testing::HasSubstr("Entry 0 of a GPU image has its module outside"));
+  EXPECT_THAT(error(84, 2), testing::HasSubstr("'add' of a GPU image has the unknown flags 0x2"));
   EXPECT_THAT(error(64, 0), testing::HasSubstr("'add' of a GPU image has a workgroup of size 0"));
 }
 
