@@ -36,8 +36,10 @@ constexpr EnvVarInfo kTable[] = {
      "Tasks that the CPU device runs at once. 0: as many as affinity, cpuset and cgroup quota "
      "allow; a "
      "larger number is cut down to that."},
-    {EnvVar::kSpin, "HALYARD_SPIN_US", "0",
-     "Microseconds that a thread waiting for a CPU device spins before it sleeps."},
+    {EnvVar::kSpin, "HALYARD_SPIN_US", "50",
+     "Microseconds that a thread of a run on the CPU watches for the others between two stages "
+     "before "
+     "it sleeps. Nothing spins between runs."},
     {EnvVar::kPerfMap, "HALYARD_PERF_MAP", "0",
      "1 writes `/tmp/perf-PID.map`, so that `perf` can name generated CPU kernels."},
     {EnvVar::kCudaLibrary, "HALYARD_CUDA_LIBRARY", "libcuda.so.1",

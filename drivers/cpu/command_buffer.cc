@@ -2,13 +2,12 @@
 #include "drivers/cpu/command_buffer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 
 #include "base/check.h"
 #include "drivers/cpu/device.h"
+#include "drivers/cpu/team.h"
 #include "hal/kernel_error.h"
 
 namespace halyard::drivers::cpu {
@@ -35,17 +34,6 @@ struct WorkgroupMemory {
 };
 thread_local WorkgroupMemory t_workgroup_memory;
 
-// Some fifty microseconds.
-constexpr int kSpins = 2000;
-
-void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
 template <typename T>
 void FillWith(uint8_t* target, int64_t size_bytes, uint64_t pattern) {
   T value = static_cast<T>(pattern);
@@ -70,31 +58,25 @@ void FillBytes(uint8_t* target, int64_t size_bytes, uint64_t pattern, uint32_t p
   }
 }
 
-// What one run of a recording hands to its units.
-struct CpuCommandBuffer::Running {
+// One run of a recording.
+struct CpuCommandBuffer::Running final : StagedWork {
+  Running(const CpuCommandBuffer& recording, std::span<void* const> addresses, ErrorRecord* error)
+      : recording(recording), addresses(addresses), error(error) {}
+
+  size_t stage_count() const override { return recording.stages_.size(); }
+  int64_t unit_count(size_t stage) const override { return recording.stages_[stage].unit_count; }
+  void Run(size_t stage, int64_t begin, int64_t end) override {
+    if (!recording.RunUnits(*this, recording.stages_[stage], begin, end))
+      is_out_of_memory.store(true, std::memory_order_relaxed);
+  }
+  bool is_failed() const override {
+    return is_out_of_memory.load(std::memory_order_relaxed) || error->state != 0;
+  }
+
+  const CpuCommandBuffer& recording;
   std::span<void* const> addresses;
-  ErrorRecord* error = nullptr;
-};
-
-// The threads of one run. They stay together over all stages and wait for each other by spinning:
-// the stages of a model take tens of microseconds each, less than it takes to wake a thread. One
-// thread leads: it opens the stages one by one; the others help where there is something left. No
-// thread waits for a helper that has claimed nothing, so a helper that never comes costs nothing
-// but speed.
-struct CpuCommandBuffer::Team {
-  static constexpr int kUnitBits = 42;
-  static constexpr uint64_t kUnitMask = (uint64_t{1} << kUnitBits) - 1;
-  static constexpr int64_t kMostUnits = int64_t{1} << (kUnitBits - 2);  // claims may pass the end
-  static constexpr size_t kMostStages = size_t{1} << (64 - kUnitBits);
-
-  Team(const Running& running, int concurrency) : running(running), concurrency(concurrency) {}
-
-  const Running& running;
-  const int concurrency;
-  // The open stage above kUnitBits, its first unclaimed unit below.
-  alignas(64) std::atomic<uint64_t> position{kUnitMask >> 1};
-  alignas(64) std::atomic<int64_t> done{0};  // units, over all stages
-  std::atomic<bool> is_led{false}, is_over{false}, is_out_of_memory{false};
+  ErrorRecord* error;
+  std::atomic<bool> is_out_of_memory{false};
 };
 
 CpuCommandBuffer::CpuCommandBuffer(Ref<CpuDevice> device)
@@ -222,25 +204,18 @@ Status CpuCommandBuffer::Run(std::span<uint8_t* const> slots, std::span<void*> a
     const Range& range = ranges_[i];
     addresses[i] = range.address ? range.address : slots[range.slot] + range.offset;
   }
-  Running running{addresses, error};
-  Team team(running, executor.concurrency());
+  Running running(*this, addresses, error);
   const bool is_parallel =
       executor.concurrency() > 1 &&
       std::any_of(stages_.begin(), stages_.end(), [](const Stage& s) { return s.unit_count > 1; });
+  Team team(running, is_parallel ? executor.concurrency() : 1, device_->spin_us(), is_one_element_);
   if (!is_parallel) {
-    LeadTeam(team);
+    team.Join();
   } else {
-    // Whoever comes first leads; a thread that comes after the end has nothing to do.
-    auto join = [&](int64_t, int64_t) {
-      if (!team.is_led.exchange(true, std::memory_order_acq_rel)) {
-        LeadTeam(team);
-      } else {
-        HelpTeam(team);
-      }
-    };
+    auto join = [&](int64_t, int64_t) { team.Join(); };
     executor.ParallelFor(executor.concurrency(), 1, MakeRangeBody(join));
   }
-  if (team.is_out_of_memory.load(std::memory_order_relaxed)) {
+  if (running.is_out_of_memory.load(std::memory_order_relaxed)) {
     return OutOfMemory("A CPU thread could not get its workgroup memory.");
   }
   return error->state != 0 ? FailureOf(*error) : OkStatus();
@@ -253,70 +228,6 @@ Status CpuCommandBuffer::FailureOf(const ErrorRecord& error) const {
   }
   const DispatchInfo& info = dispatches_[error.dispatch];
   return hal::StatusFromErrorRecord(error, info.label, info.executable->entries()[info.entry]);
-}
-
-// Small enough ranges to balance kernels of unequal cost, large enough to hide the cost of a claim.
-int64_t CpuCommandBuffer::GrainOf(const Stage& stage, int concurrency) const {
-  return is_one_element_ ? 1 : std::max<int64_t>(1, stage.unit_count / (16 * concurrency));
-}
-
-// Claims and runs ranges until the stage that the leader has opened holds no more.
-void CpuCommandBuffer::ClaimUnits(Team& team) const {
-  for (;;) {
-    uint64_t seen = team.position.load(std::memory_order_acquire);
-    const Stage* stage = &stages_[seen >> Team::kUnitBits];
-    if (static_cast<int64_t>(seen & Team::kUnitMask) >= stage->unit_count) return;
-    int64_t grain = GrainOf(*stage, team.concurrency);
-    // The leader may have opened another stage since: what is claimed is told by the old value
-    // alone.
-    uint64_t claimed =
-        team.position.fetch_add(static_cast<uint64_t>(grain), std::memory_order_acq_rel);
-    stage = &stages_[claimed >> Team::kUnitBits];
-    auto begin = static_cast<int64_t>(claimed & Team::kUnitMask);
-    int64_t end = std::min(begin + grain, stage->unit_count);
-    if (begin >= end) return;
-    if (!RunUnits(team.running, *stage, begin, end))
-      team.is_out_of_memory.store(true, std::memory_order_relaxed);
-    team.done.fetch_add(end - begin, std::memory_order_release);
-  }
-}
-
-void CpuCommandBuffer::LeadTeam(Team& team) const {
-  int64_t due = 0;
-  for (size_t s = 0; s < stages_.size(); ++s) {
-    if (stages_[s].unit_count == 0) continue;
-    team.position.store(uint64_t{s} << Team::kUnitBits, std::memory_order_release);
-    ClaimUnits(team);
-    due += stages_[s].unit_count;
-    // A helper that lost its processor needs one to finish.
-    for (int spins = 0; team.done.load(std::memory_order_acquire) != due; ++spins) {
-      if (spins < kSpins) {
-        Pause();
-      } else {
-        std::this_thread::yield();
-      }
-    }
-    if (team.is_out_of_memory.load(std::memory_order_relaxed) || team.running.error->state != 0)
-      break;
-  }
-  team.is_over.store(true, std::memory_order_release);
-}
-
-void CpuCommandBuffer::HelpTeam(Team& team) const {
-  int spins = 0;
-  while (!team.is_over.load(std::memory_order_acquire)) {
-    uint64_t seen = team.position.load(std::memory_order_acquire);
-    const Stage& stage = stages_[seen >> Team::kUnitBits];
-    if (static_cast<int64_t>(seen & Team::kUnitMask) < stage.unit_count) {
-      ClaimUnits(team);
-      spins = 0;
-    } else if (++spins < kSpins) {
-      Pause();
-    } else {
-      // A long stretch for one thread alone: leave the processor to others.
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
-  }
 }
 
 bool CpuCommandBuffer::RunUnits(const Running& running, const Stage& stage, int64_t begin,

@@ -78,14 +78,8 @@ class CpuCommandBuffer final : public hal::CommandBuffer {
   };
   struct Running;
 
-  struct Team;
-
   Status CheckRecording() const;
-  int64_t GrainOf(const Stage& stage, int concurrency) const;
   Status FailureOf(const ErrorRecord& error) const;
-  void LeadTeam(Team& team) const;
-  void HelpTeam(Team& team) const;
-  void ClaimUnits(Team& team) const;
   Status AddTask(Task task);
   void AddRange(const hal::CommandRange& range, bool is_dispatched);
   bool RunUnits(const Running& running, const Stage& stage, int64_t begin, int64_t end) const;

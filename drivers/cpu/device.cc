@@ -96,7 +96,6 @@ Result<Ref<CpuDevice>> CpuDevice::Open(const CpuOptions& options) {
   SchedulerOptions scheduling;
   scheduling.lanes = static_cast<uint32_t>(options.queues);
   scheduling.max_background_threads = static_cast<int>(std::min(workers, options.queues));
-  scheduling.spin_us = options.spin_us;
   if (is_discrete) {
     scheduling.max_running = 1;
     scheduling.delay_seed = static_cast<uint64_t>(options.discrete);

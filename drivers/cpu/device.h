@@ -52,6 +52,7 @@ class CpuDevice final : public hal::Device {
   Result<hal::LinkInfo> LinkTo(const hal::Device& other) const override;
 
   bool is_discrete() const { return options_.discrete != 0; }
+  int64_t spin_us() const { return options_.spin_us; }
   // Gives back what a dying buffer was charged.
   void ReturnMemory(int64_t bytes) { live_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
   // For tests and statistics.

@@ -29,7 +29,7 @@ constexpr OptionRow kRows[] = {
 Result<CpuOptions> ParseCpuOptions(std::span<const hal::DeviceOption> options) {
   CpuOptions parsed;
   parsed.threads = EnvInt(EnvVar::kThreads, 0, 0, 4096);
-  parsed.spin_us = EnvInt(EnvVar::kSpin, 0, 0, 1000000);
+  parsed.spin_us = EnvInt(EnvVar::kSpin, parsed.spin_us, 0, 1000000);
   for (const hal::DeviceOption& option : options) {
     const OptionRow* row = nullptr;
     std::string known;

@@ -17,7 +17,7 @@ struct CpuOptions {
       0;  // tasks run at once; 0: as many as the machine allows; more is cut down to that
   int64_t queues = 8;        // lanes for independent submissions
   int64_t memory_bytes = 0;  // limit of all buffers together; 0: none of ours
-  int64_t spin_us = 0;       // how long a waiting thread spins before it sleeps
+  int64_t spin_us = 50;      // within a run, how long a thread watches for another before it sleeps
   int64_t numa = -1;         // use this NUMA node only; -1: all
   // Test mode, on when `discrete` is not 0; its value seeds the delays. The host cannot map device
   // memory nor import its own, work starts late and in random order, one submission runs at a time

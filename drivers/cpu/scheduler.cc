@@ -236,24 +236,11 @@ Status Scheduler::Wait(std::span<const hal::SemaphorePoint> points, hal::WaitMod
   auto is_late = [&] {
     return deadline != hal::Deadline::max() && std::chrono::steady_clock::now() >= deadline;
   };
-  bool has_run = false;
   while (!is_late() && RunOne()) {
-    has_run = true;
     if (!hal::CheckPoints(points, mode, &status, out_index)) continue;
     HandOver();
     return status;
   }
-  if (options_.spin_us > 0) {
-    hal::Deadline end = std::min(deadline, hal::DeadlineAfter(options_.spin_us * 1000));
-    while (std::chrono::steady_clock::now() < end) {
-      if (hal::CheckPoints(points, mode, &status, out_index)) {
-        if (has_run) HandOver();
-        return status;
-      }
-      RunOne();
-    }
-  }
-
   hal::PointWait wait(points, mode);
   while (!wait.is_done()) {
     bool is_parked = false;

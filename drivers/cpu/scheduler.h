@@ -27,7 +27,6 @@ struct SchedulerOptions {
   uint32_t lanes = 1;
   int max_running = 1 << 30;  // works at once; the test mode sets 1
   int max_background_threads = 1;
-  int64_t spin_us = 0;
   uint64_t delay_seed = 0;  // not 0: start work late, in random order
 };
 

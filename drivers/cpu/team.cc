@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "drivers/cpu/team.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+
+namespace halyard::drivers::cpu {
+namespace {
+
+constexpr uint64_t kUnitMask = (uint64_t{1} << Team::kUnitBits) - 1;
+// Pieces of a share: small enough for others to help, large enough to hide the cost of a claim.
+constexpr int64_t kPieces = 16;
+
+// The share that this thread had last: what it wrote then may still be in its cache.
+thread_local int t_slot = 1;
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+Team::Team(StagedWork& work, int threads, int64_t spin_us, bool is_one_unit)
+    : work_(work),
+      shares_(std::clamp(threads, 1, kMostShares)),
+      spin_us_(spin_us),
+      is_one_unit_(is_one_unit) {}
+
+void Team::Join() {
+  if (!is_led_.exchange(true, std::memory_order_acq_rel)) {
+    Lead();
+  } else {
+    Help();
+  }
+}
+
+// The open stage cannot end while units of it are claimed and not done, and a share of a stage that
+// has ended holds nothing: whoever comes with an old stage finds it exhausted or speaking of a
+// later one.
+bool Team::Claim(int share, size_t stage, int64_t* begin, int64_t* end) {
+  const int64_t units = work_.unit_count(stage);
+  const int64_t first = (units * share + shares_ - 1) / shares_;
+  const int64_t last = (units * (share + 1) + shares_ - 1) / shares_;
+  if (first == last) return false;
+  const uint64_t tag = stage + 1;
+  const int64_t piece = is_one_unit_ ? 1 : std::max<int64_t>(1, (last - first) / kPieces);
+  std::atomic<uint64_t>& next = states_[share].next;
+  uint64_t seen = next.load(std::memory_order_acquire);
+  for (;;) {
+    const uint64_t told = seen >> kUnitBits;
+    if (told > tag) return false;
+    const int64_t at = told == tag ? static_cast<int64_t>(seen & kUnitMask) : first;
+    if (at >= last) return false;
+    const int64_t upto = std::min(at + piece, last);
+    if (next.compare_exchange_weak(seen, tag << kUnitBits | static_cast<uint64_t>(upto),
+                                   std::memory_order_acq_rel, std::memory_order_acquire)) {
+      *begin = at;
+      *end = upto;
+      return true;
+    }
+  }
+}
+
+void Team::RunShare(int share, size_t stage) {
+  int64_t begin = 0, end = 0, units = 0;
+  while (Claim(share, stage, &begin, &end)) {
+    work_.Run(stage, begin, end);
+    units += end - begin;
+  }
+  if (units == 0) return;
+  if (done_.fetch_add(units, std::memory_order_acq_rel) + units != due_) return;
+  finished_.store(static_cast<uint32_t>(stage + 1), std::memory_order_release);
+  finished_.notify_one();
+}
+
+void Team::RunStage(int slot, size_t stage) {
+  for (int i = 0; i < shares_; ++i) RunShare((slot + i) % shares_, stage);
+}
+
+// Some hundred nanoseconds to see a change while spinning, some fifty microseconds to wake up.
+void Team::AwaitChange(std::atomic<uint32_t>& value, uint32_t old) const {
+  if (spin_us_ > 0) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(spin_us_);
+    do {
+      for (int i = 0; i < 32; ++i) {
+        if (value.load(std::memory_order_acquire) != old) return;
+        Pause();
+      }
+    } while (std::chrono::steady_clock::now() < end);
+  }
+  value.wait(old, std::memory_order_acquire);
+}
+
+void Team::Lead() {
+  uint32_t finished = 0;
+  for (size_t stage = 0; stage < work_.stage_count() && !work_.is_failed(); ++stage) {
+    const int64_t units = work_.unit_count(stage);
+    if (units == 0) continue;
+    due_ += units;
+    open_.store(static_cast<uint32_t>(stage + 1), std::memory_order_release);
+    // Nobody needs to wake up for a unit that the leader takes.
+    if (units > 1) open_.notify_all();
+    RunStage(0, stage);
+    while (finished_.load(std::memory_order_acquire) == finished) AwaitChange(finished_, finished);
+    finished = static_cast<uint32_t>(stage + 1);
+  }
+  open_.store(kOver, std::memory_order_release);
+  open_.notify_all();
+}
+
+int Team::TakeSlot() {
+  uint64_t taken = slots_.load(std::memory_order_relaxed);
+  for (;;) {
+    int slot = t_slot;
+    if (slot >= shares_ || (taken >> slot & 1) != 0) slot = std::countr_one(taken);
+    if (slot >= shares_) return 0;  // more threads than shares: this one helps out
+    if (slots_.compare_exchange_weak(taken, taken | uint64_t{1} << slot, std::memory_order_relaxed))
+      return t_slot = slot;
+  }
+}
+
+void Team::Help() {
+  const int slot = TakeSlot();
+  uint32_t seen = 0;
+  for (;;) {
+    const uint32_t open = open_.load(std::memory_order_acquire);
+    if (open == kOver) return;
+    if (open != seen) {
+      RunStage(slot, open - 1);
+      seen = open;
+    } else {
+      AwaitChange(open_, seen);
+    }
+  }
+}
+
+}  // namespace halyard::drivers::cpu

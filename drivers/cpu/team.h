@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Team: the threads of one run of a recording, which stay together over all of its stages. One
+// thread leads: it opens the stages one by one; the others help where something is left. No thread
+// waits for a helper that has claimed nothing, so a helper that comes late or never costs nothing
+// but speed.
+//
+// The units of a stage are divided into one contiguous share for each thread. A thread takes its
+// own share first, a piece at a time, then what is left of the others: the same thread touches the
+// same part of a tensor in stage after stage, and threads meet on one cache line only when one of
+// them has nothing left.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace halyard::drivers::cpu {
+
+// Work in stages of units. Units of one stage may run in any order and at once.
+class StagedWork {
+ public:
+  virtual size_t stage_count() const = 0;
+  virtual int64_t unit_count(size_t stage) const = 0;
+  // Called by several threads at once; may not throw.
+  virtual void Run(size_t stage, int64_t begin, int64_t end) = 0;
+  // Asked between stages.
+  virtual bool is_failed() const = 0;
+
+ protected:
+  ~StagedWork() = default;
+};
+
+class Team {
+ public:
+  static constexpr int kUnitBits = 40;
+  static constexpr int64_t kMostUnits = int64_t{1} << (kUnitBits - 1);  // of one stage
+  static constexpr size_t kMostStages = size_t{1} << (63 - kUnitBits);
+
+  // `threads`: how many may join. `spin_us`: how long a thread that waits for another one watches
+  // before it sleeps. `is_one_unit`: pieces of one unit each. The work stays within the limits
+  // above.
+  Team(StagedWork& work, int threads, int64_t spin_us, bool is_one_unit);
+
+  // The first thread that joins leads and returns when the work is done or has failed; the others
+  // return when it has ended.
+  void Join();
+
+ private:
+  static constexpr int kMostShares = 64;
+  static constexpr uint32_t kOver = UINT32_MAX;
+  struct alignas(64) Share {
+    // Above kUnitBits the stage that it speaks of, counted from 1; below, the next unclaimed unit.
+    // A share that still speaks of an earlier stage is untouched.
+    std::atomic<uint64_t> next{0};
+  };
+
+  void Lead();
+  void Help();
+  void RunStage(int slot, size_t stage);
+  bool Claim(int share, size_t stage, int64_t* begin, int64_t* end);
+  void RunShare(int share, size_t stage);
+  void AwaitChange(std::atomic<uint32_t>& value, uint32_t old) const;
+  int TakeSlot();
+
+  StagedWork& work_;
+  const int shares_;
+  const int64_t spin_us_;
+  const bool is_one_unit_;
+  std::atomic<bool> is_led_{false};
+  std::atomic<uint64_t> slots_{1};             // taken; the leader's is 0
+  alignas(64) std::atomic<uint32_t> open_{0};  // the open stage, counted from 1; kOver at the end
+  int64_t due_ = 0;  // units up to and with the open stage; written before it opens
+  alignas(64) std::atomic<int64_t> done_{0};  // units
+  std::atomic<uint32_t> finished_{0};         // stages whose last unit is done, counted as open_
+  Share states_[kMostShares];
+};
+
+}  // namespace halyard::drivers::cpu
