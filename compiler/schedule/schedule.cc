@@ -7,7 +7,7 @@
 
 #include "compiler/schedule/cpu/attention.h"
 #include "compiler/schedule/cpu/contraction.h"
-#include "compiler/schedule/cpu/nest.h"
+#include "compiler/schedule/common/nest.h"
 #include "compiler/schedule/cpu/row.h"
 
 namespace halyard::schedule {

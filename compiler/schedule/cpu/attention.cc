@@ -11,8 +11,8 @@
 #include <set>
 
 #include "base/check.h"
-#include "compiler/schedule/cpu/emitter.h"
-#include "compiler/schedule/cpu/nest.h"
+#include "compiler/schedule/common/emitter.h"
+#include "compiler/schedule/common/nest.h"
 #include "compiler/schedule/cpu/row.h"
 
 namespace halyard::schedule {

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "compiler/schedule/cpu/contraction.h"
-#include "compiler/schedule/cpu/emitter.h"
+#include "compiler/schedule/common/emitter.h"
 #include "compiler/schedule/cpu/row.h"
 
 namespace halyard::schedule {

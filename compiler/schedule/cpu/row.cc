@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "compiler/schedule/cpu/emitter.h"
-#include "compiler/schedule/cpu/nest.h"
+#include "compiler/schedule/common/emitter.h"
+#include "compiler/schedule/common/nest.h"
 
 namespace halyard::schedule {
 

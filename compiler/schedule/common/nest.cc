@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loop tree, the legality of vectors and tasks, and the cost model that picks vector loops.
 // Costs are throughput guesses in cycles of a wide core: they rank, they do not predict.
-#include "compiler/schedule/cpu/nest.h"
+#include "compiler/schedule/common/nest.h"
 
 #include <algorithm>
 

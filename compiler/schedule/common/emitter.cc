@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Symbols, buffers, index expressions and straight-line ops. Loops are in emitter_loops.cc.
-#include "compiler/schedule/cpu/emitter.h"
+#include "compiler/schedule/common/emitter.h"
 
 #include <algorithm>
 #include <bit>
@@ -105,11 +105,11 @@ V Emitter::Evaluate(Expr e) { return EvaluateIn(Resolve(e), false); }
 V Emitter::EvaluateIn(Expr e, bool vector) {
   switch (exprs_.KindOf(e)) {
     case ExprKind::kConst:
-      return writer_.I64(*exprs_.AsConst(e));
+      return writer_.Index(*exprs_.AsConst(e));
     case ExprKind::kSymbol: {
       if (axis_.lanes > 1 && e == axis_.symbol) {
         if (!vector) return axis_.base;
-        return writer_.Add(axis_.base, writer_.Iota(DType::kI64, axis_.lanes));
+        return writer_.Add(axis_.base, writer_.Iota(writer_.index_dtype(), axis_.lanes));
       }
       if (auto it = symbols_.find(e.id); it != symbols_.end()) return it->second;
       HY_CHECK(exprs_.SymbolKindOf(e) == SymbolKind::kDim,
@@ -126,7 +126,7 @@ V Emitter::EvaluateIn(Expr e, bool vector) {
     case ExprKind::kAdd: {
       // Outermost terms first: what does not depend on inner loops becomes one value outside them.
       std::vector<V> terms;
-      V constant = writer_.I64(0);
+      V constant = writer_.Index(0);
       for (Expr term : exprs_.OperandsOf(e)) {
         V v = EvaluateIn(term, vector);
         if (writer_.AsConst(v)) {
@@ -139,7 +139,7 @@ V Emitter::EvaluateIn(Expr e, bool vector) {
         return std::pair(writer_.LanesOf(a), writer_.DepthOf(a)) <
                std::pair(writer_.LanesOf(b), writer_.DepthOf(b));
       });
-      V sum = terms.empty() ? writer_.I64(0) : terms[0];
+      V sum = terms.empty() ? writer_.Index(0) : terms[0];
       for (size_t i = 1; i < terms.size(); ++i) sum = writer_.Add(sum, terms[i]);
       return writer_.Add(sum, constant);
     }
@@ -215,7 +215,7 @@ Emitter::Index Emitter::LowerIndex(Expr e) {
       if (stride) {
         std::pair<Expr, Expr> zero(split.lane, exprs_.Const(0));
         at_base = exprs_.Substitute(rewritten, {&zero, 1});
-        Bind(split.quotient, writer_.FloorDiv(axis_.base, writer_.I64(axis_.lanes), true));
+        Bind(split.quotient, writer_.FloorDiv(axis_.base, writer_.Index(axis_.lanes), true));
       }
     }
     if (stride && !Varies(*stride)) {
@@ -225,7 +225,7 @@ Emitter::Index Emitter::LowerIndex(Expr e) {
       } else if (exprs_.IsConst(*stride, 1)) {
         index.kind = Index::Kind::kContiguous;
       } else {
-        V steps = writer_.Mul(writer_.Iota(DType::kI64, axis_.lanes),
+        V steps = writer_.Mul(writer_.Iota(writer_.index_dtype(), axis_.lanes),
                               writer_.Splat(EvaluateIn(*stride, false), axis_.lanes));
         index.value = writer_.Add(index.value, steps);
       }
@@ -243,7 +243,7 @@ Emitter::Index Emitter::Shifted(Index index, const Place& place) {
 
 V Emitter::Vectorised(Index index) {
   if (index.kind == Index::Kind::kContiguous)
-    return writer_.Add(index.value, writer_.Iota(DType::kI64, axis_.lanes));
+    return writer_.Add(index.value, writer_.Iota(writer_.index_dtype(), axis_.lanes));
   return writer_.Splat(index.value, axis_.lanes);
 }
 
@@ -492,7 +492,7 @@ Status Emitter::EmitScatter(const loop::Op& op) {
 Status Emitter::EmitIndirect(const loop::Op& op) {
   V raw = writer_.Convert(ValueOf(op.operands[0]), DType::kI64);
   int lanes = writer_.LanesOf(raw);
-  V extent = EvaluateIn(Resolve(op.extent), false);
+  V extent = writer_.Convert(EvaluateIn(Resolve(op.extent), false), DType::kI64);
   V zero = writer_.I64(0);
   V wrapped =
       writer_.Select(writer_.Compare(Opcode::kLt, raw, zero), writer_.Add(raw, extent), raw);
@@ -505,7 +505,8 @@ Status Emitter::EmitIndirect(const loop::Op& op) {
                                          : writer_.AddSite(kernel_.sites[op.site]);
   writer_.Report(active, raw, extent, static_cast<int64_t>(KernelErrorReason::kIndexOutOfRange),
                  site);
-  symbols_[op.symbol.id] = writer_.Select(bad, zero, wrapped);
+  symbols_[op.symbol.id] =
+      writer_.Convert(writer_.Select(bad, zero, wrapped), writer_.index_dtype());
   if (exprs_.RangeOf(Resolve(op.extent)).lo < 1)
     indirect_good_[op.symbol.id] = writer_.Pure(Opcode::kNot, writer_.TypeOf(bad), {bad});
   return OkStatus();

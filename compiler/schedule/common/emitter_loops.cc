@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/check.h"
-#include "compiler/schedule/cpu/emitter.h"
+#include "compiler/schedule/common/emitter.h"
 
 namespace halyard::schedule {
 
@@ -53,12 +53,12 @@ Status Emitter::EmitParallel(loop::OpId id, V lo, V hi, int64_t divisor, loop::B
   std::optional<int64_t> extent = exprs_.AsConst(Resolve(op.extent));
   bool runs = lo == kNone && exprs_.RangeOf(Resolve(op.extent)).lo >= 1;
   bool whole = lo == kNone;
-  if (whole) lo = writer_.I64(0), hi = Evaluate(op.extent);
-  V one = writer_.I64(1);
+  if (whole) lo = writer_.Index(0), hi = Evaluate(op.extent);
+  V one = writer_.Index(1);
   if (axis_.lanes > 1 || options_.lanes == 1 || options_.vector_loops.count(id) == 0) {
     if (whole && extent && IsSmall(op, *extent)) {
       for (int64_t i = 0; i < *extent; ++i) {
-        Bind(op.symbol, writer_.I64(i));
+        Bind(op.symbol, writer_.Index(i));
         HY_TRY(EmitBlock(body));
       }
       return OkStatus();
@@ -77,13 +77,14 @@ Status Emitter::EmitParallel(loop::OpId id, V lo, V hi, int64_t divisor, loop::B
                            std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(*extent, 1)))));
   V count = writer_.Sub(hi, lo);
   V rest =
-      divisor % lanes == 0 ? writer_.I64(0) : writer_.FloorMod(count, writer_.I64(lanes), true);
+      divisor % lanes == 0 ? writer_.Index(0) : writer_.FloorMod(count, writer_.Index(lanes), true);
   V main = writer_.Sub(hi, rest);
   std::optional<int64_t> const_main;
   if (writer_.AsConst(main) && writer_.AsConst(lo))
     const_main = *writer_.AsConst(main) - *writer_.AsConst(lo);
   if (!const_main || *const_main > 0) {
-    Writer::Loop loop = writer_.BeginFor(lo, main, writer_.I64(lanes), {}, const_main.has_value());
+    Writer::Loop loop =
+        writer_.BeginFor(lo, main, writer_.Index(lanes), {}, const_main.has_value());
     BeginVector(op.symbol, loop.variable, lanes, /*aligned=*/true, kNone);
     HY_TRY(EmitBlock(body));
     EndVector();
@@ -92,8 +93,8 @@ Status Emitter::EmitParallel(loop::OpId id, V lo, V hi, int64_t divisor, loop::B
   if (writer_.AsConst(rest) == 0) return OkStatus();
   if (options_.masked_tails) {
     bool conditional = !writer_.AsConst(rest);
-    if (conditional) writer_.BeginIf(writer_.Compare(Opcode::kGt, rest, writer_.I64(0)));
-    V mask = writer_.Compare(Opcode::kLt, writer_.Iota(DType::kI64, lanes), rest);
+    if (conditional) writer_.BeginIf(writer_.Compare(Opcode::kGt, rest, writer_.Index(0)));
+    V mask = writer_.Compare(Opcode::kLt, writer_.Iota(writer_.index_dtype(), lanes), rest);
     BeginVector(op.symbol, main, lanes, /*aligned=*/true, mask);
     HY_TRY(EmitBlock(body));
     EndVector();
@@ -283,7 +284,7 @@ Status Emitter::ReduceStep(const loop::Op& op, std::vector<V>& accumulators) {
 }
 
 Status Emitter::ReduceScalarLoop(const loop::Op& op, V lo, V hi, std::vector<V>& accumulators) {
-  Writer::Loop loop = writer_.BeginFor(lo, hi, writer_.I64(1), accumulators,
+  Writer::Loop loop = writer_.BeginFor(lo, hi, writer_.Index(1), accumulators,
                                        exprs_.RangeOf(Resolve(op.extent)).lo >= 1);
   Bind(op.symbol, loop.variable);
   std::vector<V> carried = loop.carried;
@@ -303,7 +304,7 @@ Status Emitter::EmitReduce(loop::OpId id) {
     std::optional<int64_t> extent = exprs_.AsConst(Resolve(op.extent));
     if (extent && IsSmall(op, *extent)) {
       for (int64_t i = 0; i < *extent; ++i) {
-        Bind(op.symbol, writer_.I64(i));
+        Bind(op.symbol, writer_.Index(i));
         HY_TRY(ReduceStep(op, results));
       }
     } else if (lanes > 1 && options_.unroll > 1 && !kernel_.ordered_reductions &&
@@ -311,14 +312,14 @@ Status Emitter::EmitReduce(loop::OpId id) {
       // Independent chains: iteration i adds to accumulator i mod unroll.
       int chains = options_.unroll;
       V hi = Evaluate(op.extent);
-      V rest = writer_.FloorMod(hi, writer_.I64(chains), true);
+      V rest = writer_.FloorMod(hi, writer_.Index(chains), true);
       V main = writer_.Sub(hi, rest);
       std::vector<V> initial(static_cast<size_t>(chains), results[0]);
-      Writer::Loop loop = writer_.BeginFor(writer_.I64(0), main, writer_.I64(chains), initial,
+      Writer::Loop loop = writer_.BeginFor(writer_.Index(0), main, writer_.Index(chains), initial,
                                            exprs_.RangeOf(Resolve(op.extent)).lo >= chains);
       std::vector<V> carried = loop.carried;
       for (int c = 0; c < chains; ++c) {
-        Bind(op.symbol, writer_.Add(loop.variable, writer_.I64(c)));
+        Bind(op.symbol, writer_.Add(loop.variable, writer_.Index(c)));
         std::vector<V> one = {carried[static_cast<size_t>(c)]};
         HY_TRY(ReduceStep(op, one));
         carried[static_cast<size_t>(c)] = one[0];
@@ -331,20 +332,20 @@ Status Emitter::EmitReduce(loop::OpId id) {
           sums[c] = one[0];
         }
       results = {sums[0]};
-      Writer::Loop tail = writer_.BeginFor(main, hi, writer_.I64(1), results, false);
+      Writer::Loop tail = writer_.BeginFor(main, hi, writer_.Index(1), results, false);
       Bind(op.symbol, tail.variable);
       carried = tail.carried;
       HY_TRY(ReduceStep(op, carried));
       results = writer_.EndFor(carried);
     } else {
-      HY_TRY(ReduceScalarLoop(op, writer_.I64(0), Evaluate(op.extent), results));
+      HY_TRY(ReduceScalarLoop(op, writer_.Index(0), Evaluate(op.extent), results));
     }
   }
   std::vector<Slot> slots = SlotsOf(kernel_, op);
   for (size_t i = 0; i < slots.size(); ++i) {
     V result = results[slots[i].at + (IsArg(slots[i].kind) ? 1 : 0)];
     if (IsArg(slots[i].kind) && exprs_.RangeOf(Resolve(op.extent)).lo < 1) {
-      V none = writer_.Compare(Opcode::kEq, Evaluate(op.extent), writer_.I64(0));
+      V none = writer_.Compare(Opcode::kEq, Evaluate(op.extent), writer_.Index(0));
       result = writer_.Select(none, writer_.Const(writer_.TypeOf(result).dtype, 0), result);
     }
     values_[op.results[i]] = result;
@@ -426,10 +427,10 @@ Status Emitter::ReduceVectorLoop(const loop::Op& op, std::vector<V>& results) {
   if (extent)
     while (chains > 1 && *extent / lanes < chains) chains /= 2;
   V hi = Evaluate(op.extent);
-  V step = writer_.I64(int64_t{lanes} * chains);
+  V step = writer_.Index(int64_t{lanes} * chains);
   V main = writer_.Sub(hi, writer_.FloorMod(hi, step, true));
-  V whole = writer_.Sub(hi, writer_.FloorMod(hi, writer_.I64(lanes), true));
-  V rest = writer_.FloorMod(hi, writer_.I64(lanes), true);
+  V whole = writer_.Sub(hi, writer_.FloorMod(hi, writer_.Index(lanes), true));
+  V rest = writer_.FloorMod(hi, writer_.Index(lanes), true);
   std::vector<V> identity = Identities(op, lanes);
   size_t n = identity.size();
   std::vector<V> accumulators;  // chain-major
@@ -444,11 +445,11 @@ Status Emitter::ReduceVectorLoop(const loop::Op& op, std::vector<V>& results) {
     return status;
   };
   if (writer_.AsConst(main) != 0) {
-    Writer::Loop loop = writer_.BeginFor(writer_.I64(0), main, step, accumulators,
+    Writer::Loop loop = writer_.BeginFor(writer_.Index(0), main, step, accumulators,
                                          writer_.AsConst(main).has_value());
     std::vector<V> carried = loop.carried;
     for (int c = 0; c < chains; ++c)
-      HY_TRY(step_at(writer_.Add(loop.variable, writer_.I64(int64_t{c} * lanes)), kNone,
+      HY_TRY(step_at(writer_.Add(loop.variable, writer_.Index(int64_t{c} * lanes)), kNone,
                      std::span(carried).subspan(static_cast<size_t>(c) * n, n)));
     accumulators = writer_.EndFor(carried);
   }
@@ -457,11 +458,11 @@ Status Emitter::ReduceVectorLoop(const loop::Op& op, std::vector<V>& results) {
     if (writer_.AsConst(main) && writer_.AsConst(whole)) {
       int c = 0;
       for (int64_t at = *writer_.AsConst(main); at < *writer_.AsConst(whole); at += lanes, ++c)
-        HY_TRY(step_at(writer_.I64(at), kNone,
+        HY_TRY(step_at(writer_.Index(at), kNone,
                        std::span(accumulators).subspan(static_cast<size_t>(c % chains) * n, n)));
     } else {
       std::vector<V> initial(first.begin(), first.end());
-      Writer::Loop loop = writer_.BeginFor(main, whole, writer_.I64(lanes), initial, false);
+      Writer::Loop loop = writer_.BeginFor(main, whole, writer_.Index(lanes), initial, false);
       std::vector<V> carried = loop.carried;
       HY_TRY(step_at(loop.variable, kNone, carried));
       carried = writer_.EndFor(carried);
@@ -473,8 +474,8 @@ Status Emitter::ReduceVectorLoop(const loop::Op& op, std::vector<V>& results) {
     bool conditional = !writer_.AsConst(rest);
     std::vector<V> old(accumulators.begin(), accumulators.begin() + static_cast<ptrdiff_t>(n));
     std::vector<V> updated = old;
-    if (conditional) writer_.BeginIf(writer_.Compare(Opcode::kGt, rest, writer_.I64(0)));
-    V mask = writer_.Compare(Opcode::kLt, writer_.Iota(DType::kI64, lanes), rest);
+    if (conditional) writer_.BeginIf(writer_.Compare(Opcode::kGt, rest, writer_.Index(0)));
+    V mask = writer_.Compare(Opcode::kLt, writer_.Iota(writer_.index_dtype(), lanes), rest);
     HY_TRY(step_at(whole, mask, updated));
     if (conditional) {
       writer_.BeginElse(updated);
@@ -490,8 +491,8 @@ Status Emitter::ReduceVectorLoop(const loop::Op& op, std::vector<V>& results) {
 Status Emitter::EmitSequential(const loop::Op& op) {
   std::vector<V> initial;
   for (loop::ValueId v : op.operands) initial.push_back(writer_.Splat(ValueOf(v), axis_.lanes));
-  Writer::Loop loop = writer_.BeginFor(writer_.I64(0), Evaluate(op.extent), writer_.I64(1), initial,
-                                       exprs_.RangeOf(Resolve(op.extent)).lo >= 1);
+  Writer::Loop loop = writer_.BeginFor(writer_.Index(0), Evaluate(op.extent), writer_.Index(1),
+                                       initial, exprs_.RangeOf(Resolve(op.extent)).lo >= 1);
   Bind(op.symbol, loop.variable);
   const loop::Block& body = kernel_.blocks[op.body];
   for (size_t i = 0; i < body.parameters.size(); ++i) values_[body.parameters[i]] = loop.carried[i];

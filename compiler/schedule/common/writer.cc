@@ -2,7 +2,7 @@
 // Values carry the depth of the scope that defines them. A pure op goes to the end of the block at
 // the largest depth among its operands: loops are appended to their block only when they end, so
 // what is placed there meanwhile stands before them.
-#include "compiler/schedule/cpu/writer.h"
+#include "compiler/schedule/common/writer.h"
 
 #include <algorithm>
 #include <bit>
@@ -16,7 +16,7 @@ using kernel::Op;
 using kernel::Opcode;
 using kernel::Type;
 
-Writer::Writer(std::string name) {
+Writer::Writer(std::string name, DType index) : index_dtype_(index) {
   kernel_.name = std::move(name);
   kernel_.blocks.emplace_back();
   scopes_.emplace_back();
@@ -122,11 +122,11 @@ Writer::V Writer::Float(DType dtype, double value, int lanes) {
 std::optional<int64_t> Writer::AsConst(V v) const { return constant_[v]; }
 
 Writer::V Writer::ScalarParameter(uint32_t index) {
-  return Pure(Opcode::kScalar, Type{DType::kI64, 1}, {}, {index});
+  return Convert(Pure(Opcode::kScalar, Type{DType::kI64, 1}, {}, {index}), index_dtype_);
 }
 
 Writer::V Writer::WorkgroupId(int axis) {
-  return Pure(Opcode::kWorkgroupId, Type{DType::kI64, 1}, {}, {axis});
+  return Pure(Opcode::kWorkgroupId, Type{index_dtype_, 1}, {}, {axis});
 }
 
 Writer::V Writer::Splat(V v, int lanes) {
@@ -156,7 +156,7 @@ int64_t WrapMul(int64_t a, int64_t b) {
 Writer::V Writer::Add(V a, V b) {
   int lanes = std::max(LanesOf(a), LanesOf(b));
   auto ca = AsConst(a), cb = AsConst(b);
-  if (ca && cb) return I64(WrapAdd(*ca, *cb));
+  if (ca && cb) return Const(TypeOf(a).dtype, WrapAdd(*ca, *cb));
   if (ca && *ca == 0) return b;
   if (cb && *cb == 0) return a;
   a = Splat(a, lanes), b = Splat(b, lanes);
@@ -166,7 +166,7 @@ Writer::V Writer::Add(V a, V b) {
 Writer::V Writer::Sub(V a, V b) {
   int lanes = std::max(LanesOf(a), LanesOf(b));
   auto ca = AsConst(a), cb = AsConst(b);
-  if (ca && cb) return I64(WrapAdd(*ca, WrapMul(*cb, -1)));
+  if (ca && cb) return Const(TypeOf(a).dtype, WrapAdd(*ca, WrapMul(*cb, -1)));
   if (cb && *cb == 0) return a;
   a = Splat(a, lanes), b = Splat(b, lanes);
   return Pure(Opcode::kSub, TypeOf(a), {a, b});
@@ -175,10 +175,10 @@ Writer::V Writer::Sub(V a, V b) {
 Writer::V Writer::Mul(V a, V b) {
   int lanes = std::max(LanesOf(a), LanesOf(b));
   auto ca = AsConst(a), cb = AsConst(b);
-  if (ca && cb) return I64(WrapMul(*ca, *cb));
+  if (ca && cb) return Const(TypeOf(a).dtype, WrapMul(*ca, *cb));
   if (ca && *ca == 1) return b;
   if (cb && *cb == 1) return a;
-  if ((ca && *ca == 0) || (cb && *cb == 0)) return I64(0);
+  if ((ca && *ca == 0) || (cb && *cb == 0)) return Const(TypeOf(a).dtype, 0);
   a = Splat(a, lanes), b = Splat(b, lanes);
   return Pure(Opcode::kMul, TypeOf(a), {a, b});
 }
@@ -187,40 +187,41 @@ Writer::V Writer::FloorDiv(V a, V b, bool non_negative) {
   auto ca = AsConst(a), cb = AsConst(b);
   if (ca && cb && *cb > 0) {
     int64_t quotient = *ca / *cb;
-    return I64(quotient - (*ca % *cb < 0));
+    return Const(TypeOf(a).dtype, quotient - (*ca % *cb < 0));
   }
   if (cb && *cb == 1) return a;
   int lanes = std::max(LanesOf(a), LanesOf(b));
-  Type type{DType::kI64, static_cast<uint16_t>(lanes)};
+  Type type{TypeOf(a).dtype, static_cast<uint16_t>(lanes)};
   if (cb && *cb > 0 && (*cb & (*cb - 1)) == 0)  // the arithmetic shift rounds down
-    return Pure(Opcode::kShr, type,
-                {Splat(a, lanes), Splat(I64(std::countr_zero(static_cast<uint64_t>(*cb))), lanes)});
+    return Pure(
+        Opcode::kShr, type,
+        {Splat(a, lanes), Const(type.dtype, std::countr_zero(static_cast<uint64_t>(*cb)), lanes)});
   a = Splat(a, lanes), b = Splat(b, lanes);
   V quotient = Pure(Opcode::kDiv, type, {a, b});
   if (non_negative) return quotient;
   V remainder = Sub(a, Pure(Opcode::kMul, type, {quotient, b}));
-  V negative = Compare(Opcode::kLt, remainder, Splat(I64(0), lanes));
-  return Select(negative, Sub(quotient, Splat(I64(1), lanes)), quotient);
+  V negative = Compare(Opcode::kLt, remainder, Const(type.dtype, 0, lanes));
+  return Select(negative, Sub(quotient, Const(type.dtype, 1, lanes)), quotient);
 }
 
 Writer::V Writer::FloorMod(V a, V b, bool non_negative) {
   auto ca = AsConst(a), cb = AsConst(b);
   if (ca && cb && *cb > 0) {
     int64_t remainder = *ca % *cb;
-    return I64(remainder < 0 ? remainder + *cb : remainder);
+    return Const(TypeOf(a).dtype, remainder < 0 ? remainder + *cb : remainder);
   }
-  if (cb && *cb == 1) return I64(0);
+  if (cb && *cb == 1) return Const(TypeOf(a).dtype, 0);
   int lanes = std::max(LanesOf(a), LanesOf(b));
-  Type type{DType::kI64, static_cast<uint16_t>(lanes)};
+  Type type{TypeOf(a).dtype, static_cast<uint16_t>(lanes)};
   if (cb && *cb > 0 && (*cb & (*cb - 1)) == 0)
-    return Pure(Opcode::kAnd, type, {Splat(a, lanes), Splat(I64(*cb - 1), lanes)});
+    return Pure(Opcode::kAnd, type, {Splat(a, lanes), Const(type.dtype, *cb - 1, lanes)});
   V quotient = FloorDiv(a, b, non_negative);
   return Sub(a, Mul(quotient, b));
 }
 
 Writer::V Writer::Min(V a, V b) {
   auto ca = AsConst(a), cb = AsConst(b);
-  if (ca && cb) return I64(std::min(*ca, *cb));
+  if (ca && cb) return Const(TypeOf(a).dtype, std::min(*ca, *cb));
   int lanes = std::max(LanesOf(a), LanesOf(b));
   return Pure(Opcode::kMin, Type{TypeOf(a).dtype, static_cast<uint16_t>(lanes)},
               {Splat(a, lanes), Splat(b, lanes)});
@@ -228,7 +229,7 @@ Writer::V Writer::Min(V a, V b) {
 
 Writer::V Writer::Max(V a, V b) {
   auto ca = AsConst(a), cb = AsConst(b);
-  if (ca && cb) return I64(std::max(*ca, *cb));
+  if (ca && cb) return Const(TypeOf(a).dtype, std::max(*ca, *cb));
   int lanes = std::max(LanesOf(a), LanesOf(b));
   return Pure(Opcode::kMax, Type{TypeOf(a).dtype, static_cast<uint16_t>(lanes)},
               {Splat(a, lanes), Splat(b, lanes)});
@@ -335,7 +336,7 @@ Writer::Loop Writer::BeginFor(V lo, V hi, V step, std::span<const V> initial,
   scope.op.blocks = {scope.block};
   size_t depth = scopes_.size();
   Loop loop;
-  loop.variable = NewValue(Type{DType::kI64, 1}, depth);
+  loop.variable = NewValue(TypeOf(lo), depth);
   for (V v : initial) loop.carried.push_back(NewValue(TypeOf(v), depth));
   auto& parameters = kernel_.blocks[scope.block].parameters;
   parameters.push_back(loop.variable);

@@ -20,7 +20,10 @@ namespace halyard::schedule {
 class Writer {
  public:
   using V = kernel::ValueId;
-  explicit Writer(std::string name);
+  // `index`: the dtype of index arithmetic, kI64 or (where the caller proved that it suffices)
+  // kI32.
+  explicit Writer(std::string name, DType index = DType::kI64);
+  DType index_dtype() const { return index_dtype_; }
 
   // Parameters must all be added before Finish; the order of calls is the binding order.
   // Allocations are moved behind them by Finish.
@@ -30,10 +33,11 @@ class Writer {
   uint32_t AddScalar(std::string name);  // returns its parameter index
   uint32_t AddSite(const kernel::ReportSite& site);
 
-  // Values. Index arithmetic is i64 and folds constants.
+  // Values. Index arithmetic folds constants.
   V Const(DType dtype, int64_t bits, int lanes = 1);  // bits as kConst's immediate
   V Float(DType dtype, double value, int lanes = 1);
   V I64(int64_t value) { return Const(DType::kI64, value); }
+  V Index(int64_t value) { return Const(index_dtype_, value); }
   V ScalarParameter(uint32_t index);
   V WorkgroupId(int axis);
   V Add(V a, V b);
@@ -101,6 +105,7 @@ class Writer {
   std::vector<V> Close(std::span<const V> yields);
 
   kernel::Kernel kernel_;
+  DType index_dtype_;
   std::vector<Scope> scopes_;
   std::vector<uint32_t> depth_;                   // per value
   std::vector<std::optional<int64_t>> constant_;  // per value: scalar integer constants

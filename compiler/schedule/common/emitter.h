@@ -14,7 +14,7 @@
 
 #include "base/status.h"
 #include "compiler/loop/loop_ir.h"
-#include "compiler/schedule/cpu/writer.h"
+#include "compiler/schedule/common/writer.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/target.h"
 
