@@ -79,6 +79,11 @@ enum class GpuFeature : uint64_t {
   kMatrix = 1ull << 11,           // mma or KHR cooperative matrices; the shapes are in the target
   kBFloat16 = 1ull << 12,         // hardware conversion and matrix operands
   kDependentLaunch = 1ull << 13,  // programmatic dependent launch, from sm_90
+  // f32, and f16 and f64 where they exist: signed zeros, infinities and NaNs are kept and rounding
+  // is to nearest even (Vulkan: code asks for both).
+  kFloatControls = 1ull << 14,
+  kDenormPreserve = 1ull << 15,  // subnormal numbers are kept (Vulkan: code asks for it)
+  kFma = 1ull << 16,             // fma of f32 and f64 rounds once; Vulkan does not promise it
 };
 
 }  // namespace halyard

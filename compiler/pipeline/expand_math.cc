@@ -2,13 +2,17 @@
 #include "compiler/pipeline/expand_math.h"
 
 #include "base/cpu_kernel_abi.h"
+#include "base/gpu_kernel_abi.h"
 #include "compiler/kernel/expand_math.h"
 
 namespace halyard::pipeline {
 
 kernel::Kernel ExpandMathFor(const kernel::Kernel& code, const Target& target) {
   kernel::ExpandMathOptions options;
-  options.has_fma = (target.cpu_features & static_cast<uint64_t>(CpuFeature::kAvx2)) != 0;
+  options.has_fma =
+      target.kind == TargetKind::kCpu
+          ? (target.cpu_features & static_cast<uint64_t>(CpuFeature::kAvx2)) != 0
+          : (target.gpu.features & static_cast<uint64_t>(GpuFeature::kFma)) != 0;
   return kernel::ExpandMath(options.has_fma ? code : kernel::SplitFma(code), options);
 }
 

@@ -32,7 +32,8 @@ constexpr uint64_t kCommonGpuBits =
     Bit(GpuFeature::kInt8) | Bit(GpuFeature::kInt16) | Bit(GpuFeature::kInt64) |
     Bit(GpuFeature::kFloat16) | Bit(GpuFeature::kFloat64) | Bit(GpuFeature::kStorage8) |
     Bit(GpuFeature::kStorage16) | Bit(GpuFeature::kWorkgroupStorage8) |
-    Bit(GpuFeature::kWorkgroupStorage16) | Bit(GpuFeature::kAtomicInt64);
+    Bit(GpuFeature::kWorkgroupStorage16) | Bit(GpuFeature::kAtomicInt64) |
+    Bit(GpuFeature::kFloatControls) | Bit(GpuFeature::kDenormPreserve) | Bit(GpuFeature::kFma);
 
 struct NamedGpu {
   std::string_view name;
