@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a loop kernel as a contraction: a perfect nest of parallel loops around one sum of products
 // and straight-line ops before and after it.
+#include "compiler/schedule/common/contraction_problem.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "base/check.h"
-#include "compiler/schedule/cpu/contraction.h"
 
 namespace halyard::schedule {
 
