@@ -21,6 +21,7 @@ Builder Builder::Like(const Kernel& like) {
   builder.kernel_.buffers = like.buffers;
   builder.kernel_.scalars = like.scalars;
   builder.kernel_.sites = like.sites;
+  builder.kernel_.subgroup_size = like.subgroup_size;
   for (int axis = 0; axis < 3; ++axis) {
     builder.kernel_.workgroup_size[axis] = like.workgroup_size[axis];
   }
@@ -75,8 +76,7 @@ OpId Builder::Append(Opcode opcode, std::span<const Type> result_types,
   op.immediates.assign(immediates.begin(), immediates.end());
   for (Type type : result_types) op.results.push_back(NewValue(type, id));
   kernel_.ops.push_back(std::move(op));
-  const bool first_in_body =
-      opcode == Opcode::kConst || opcode == Opcode::kScalar || opcode == Opcode::kWorkgroupId;
+  const bool first_in_body = InfoOf(opcode).op_class == OpClass::kSource && opcode != Opcode::kIota;
   (first_in_body ? constants_ : kernel_.blocks[block_].ops).push_back(id);
   return id;
 }
@@ -96,16 +96,37 @@ ValueId Builder::Scalar(std::string_view name) {
 
 ValueId Builder::ScalarAt(int64_t index) {
   HY_CHECK(index >= 0 && index < static_cast<int64_t>(kernel_.scalars.size()), "scalar {}", index);
-  auto [entry, is_new] = sources_.try_emplace({static_cast<int>(Opcode::kScalar), index}, kNone);
-  if (is_new) entry->second = Append1(Opcode::kScalar, {DType::kI64, 1}, {}, {index});
+  return Source(Opcode::kScalar, index, DType::kI64);
+}
+
+ValueId Builder::Source(Opcode opcode, int64_t index, DType dtype) {
+  auto [entry, is_new] =
+      sources_.try_emplace({static_cast<int>(opcode), index, static_cast<int>(dtype)}, kNone);
+  if (is_new) {
+    const size_t immediates = static_cast<size_t>(InfoOf(opcode).immediates);
+    const Type type{dtype, 1};
+    const OpId id = Append(opcode, std::span<const Type>(&type, 1), {},
+                           std::span<const int64_t>(&index, immediates));
+    entry->second = kernel_.ops[id].results[0];
+  }
   return entry->second;
 }
 
-ValueId Builder::WorkgroupId(int axis) {
-  auto [entry, is_new] =
-      sources_.try_emplace({static_cast<int>(Opcode::kWorkgroupId), axis}, kNone);
-  if (is_new) entry->second = Append1(Opcode::kWorkgroupId, {DType::kI64, 1}, {}, {axis});
-  return entry->second;
+ValueId Builder::WorkgroupId(int axis, DType dtype) {
+  return Source(Opcode::kWorkgroupId, axis, dtype);
+}
+ValueId Builder::WorkitemId(int axis, DType dtype) {
+  return Source(Opcode::kWorkitemId, axis, dtype);
+}
+ValueId Builder::SubgroupId(DType dtype) { return Source(Opcode::kSubgroupId, 0, dtype); }
+ValueId Builder::SubgroupLane(DType dtype) { return Source(Opcode::kSubgroupLane, 0, dtype); }
+ValueId Builder::SubgroupSize(DType dtype) { return Source(Opcode::kSubgroupSize, 0, dtype); }
+
+void Builder::SetWorkgroup(int64_t x, int64_t y, int64_t z, int32_t subgroup_size) {
+  kernel_.workgroup_size[0] = x;
+  kernel_.workgroup_size[1] = y;
+  kernel_.workgroup_size[2] = z;
+  kernel_.subgroup_size = subgroup_size;
 }
 
 ValueId Builder::ConstBits(Type type, int64_t bits) {
@@ -204,30 +225,38 @@ ValueId Builder::Unary(Opcode opcode, ValueId a) { return Append1(opcode, TypeOf
 
 ValueId Builder::FoldIndex(Opcode opcode, ValueId a, ValueId b) {
   const Type type = TypeOf(a);
-  if (type.dtype != DType::kI64 || type.lanes != 1) return kNone;
+  const bool narrow = type.dtype == DType::kI32;
+  if ((type.dtype != DType::kI64 && !narrow) || type.lanes != 1 || type.IsFragment()) return kNone;
+  const auto constant = [&](int64_t value) {
+    return ConstInt(type.dtype, narrow ? static_cast<int32_t>(value) : value);
+  };
   int64_t x = 0;
   int64_t y = 0;
   const bool has_x = IsConstInt(a, &x);
   const bool has_y = IsConstInt(b, &y);
+  if (narrow) {
+    x = static_cast<int32_t>(x);
+    y = static_cast<int32_t>(y);
+  }
   if (has_x && has_y) {
     const uint64_t ux = static_cast<uint64_t>(x);
     const uint64_t uy = static_cast<uint64_t>(y);
     const bool divides = y != 0 && !(x == INT64_MIN && y == -1);
     switch (opcode) {
       case Opcode::kAdd:
-        return Index(static_cast<int64_t>(ux + uy));
+        return constant(static_cast<int64_t>(ux + uy));
       case Opcode::kSub:
-        return Index(static_cast<int64_t>(ux - uy));
+        return constant(static_cast<int64_t>(ux - uy));
       case Opcode::kMul:
-        return Index(static_cast<int64_t>(ux * uy));
+        return constant(static_cast<int64_t>(ux * uy));
       case Opcode::kDiv:
-        return divides ? Index(x / y) : kNone;
+        return divides ? constant(x / y) : kNone;
       case Opcode::kRem:
-        return divides ? Index(x % y) : kNone;
+        return divides ? constant(x % y) : kNone;
       case Opcode::kMin:
-        return Index(x < y ? x : y);
+        return constant(x < y ? x : y);
       case Opcode::kMax:
-        return Index(x > y ? x : y);
+        return constant(x > y ? x : y);
       default:
         return kNone;
     }
@@ -240,14 +269,14 @@ ValueId Builder::FoldIndex(Opcode opcode, ValueId a, ValueId b) {
     case Opcode::kSub:
       return has_y && y == 0 ? a : kNone;
     case Opcode::kMul:
-      if ((has_x && x == 0) || (has_y && y == 0)) return Index(0);
+      if ((has_x && x == 0) || (has_y && y == 0)) return constant(0);
       if (has_x && x == 1) return b;
       if (has_y && y == 1) return a;
       return kNone;
     case Opcode::kDiv:
       return has_y && y == 1 ? a : kNone;
     case Opcode::kRem:
-      return has_y && y == 1 ? Index(0) : kNone;
+      return has_y && y == 1 ? constant(0) : kNone;
     default:
       return kNone;
   }
@@ -299,17 +328,21 @@ ValueId Builder::Bitcast(ValueId a, Type to) {
   return Append1(Opcode::kBitcast, to, {a});
 }
 
-ValueId Builder::Load(BufferId buffer, ValueId index, int lanes, ValueId mask,
-                      ValueId passthrough) {
+ValueId Builder::Load(BufferId buffer, ValueId index, int lanes, ValueId mask, ValueId passthrough,
+                      int64_t align) {
   const Type type{kernel_.buffers[buffer].dtype, static_cast<uint16_t>(lanes)};
-  if (mask == kNone) return Append1(Opcode::kLoad, type, {index}, {}, buffer);
-  if (passthrough == kNone) passthrough = Zero(type);
-  return Append1(Opcode::kLoad, type, {index, mask, passthrough}, {}, buffer);
+  if (mask != kNone && passthrough == kNone) passthrough = Zero(type);
+  const ValueId operands[] = {index, mask, passthrough};
+  const OpId id = Append(Opcode::kLoad, std::span<const Type>(&type, 1),
+                         std::span<const ValueId>(operands, mask == kNone ? 1 : 3),
+                         std::span<const int64_t>(&align, align == 1 ? 0 : 1), buffer);
+  return kernel_.ops[id].results[0];
 }
 
-void Builder::Store(BufferId buffer, ValueId index, ValueId value, ValueId mask) {
+void Builder::Store(BufferId buffer, ValueId index, ValueId value, ValueId mask, int64_t align) {
   const ValueId operands[] = {index, value, mask};
-  Append(Opcode::kStore, {}, std::span<const ValueId>(operands, mask == kNone ? 2 : 3), {}, buffer);
+  Append(Opcode::kStore, {}, std::span<const ValueId>(operands, mask == kNone ? 2 : 3),
+         std::span<const int64_t>(&align, align == 1 ? 0 : 1), buffer);
 }
 
 ValueId Builder::Gather(BufferId buffer, ValueId indices, ValueId mask, ValueId passthrough) {
@@ -338,6 +371,55 @@ void Builder::Prefetch(BufferId buffer, ValueId index, int locality) {
 void Builder::AtomicAdd(BufferId buffer, ValueId index, ValueId value) {
   const ValueId operands[] = {index, value};
   Append(Opcode::kAtomicAdd, {}, operands, {}, buffer);
+}
+
+ValueId Builder::FragmentFill(ValueId scalar, Type type) {
+  return Append1(Opcode::kFragmentFill, type, {scalar});
+}
+
+ValueId Builder::FragmentLoad(BufferId buffer, ValueId index, ValueId stride, Type type,
+                              FragmentLayout layout, int64_t align) {
+  const ValueId operands[] = {index, stride};
+  const int64_t immediates[] = {static_cast<int64_t>(layout), align};
+  const OpId id = Append(Opcode::kFragmentLoad, std::span<const Type>(&type, 1), operands,
+                         std::span<const int64_t>(immediates, align == 1 ? 1 : 2), buffer);
+  return kernel_.ops[id].results[0];
+}
+
+void Builder::FragmentStore(BufferId buffer, ValueId index, ValueId value, ValueId stride,
+                            FragmentLayout layout, int64_t align) {
+  const ValueId operands[] = {index, value, stride};
+  const int64_t immediates[] = {static_cast<int64_t>(layout), align};
+  Append(Opcode::kFragmentStore, {}, operands,
+         std::span<const int64_t>(immediates, align == 1 ? 1 : 2), buffer);
+}
+
+ValueId Builder::FragmentMma(ValueId a, ValueId b, ValueId c) {
+  return Append1(Opcode::kFragmentMma, TypeOf(c), {a, b, c});
+}
+
+void Builder::Barrier() { Append(Opcode::kBarrier, {}, {}); }
+
+ValueId Builder::SubgroupShuffle(ValueId value, ValueId lane) {
+  return Append1(Opcode::kSubgroupShuffle, TypeOf(value), {value, lane});
+}
+
+ValueId Builder::SubgroupShuffleXor(ValueId value, int64_t mask) {
+  return Append1(Opcode::kSubgroupShuffleXor, TypeOf(value), {value}, {mask});
+}
+
+void Builder::AsyncCopy(BufferId to, ValueId to_index, BufferId from, ValueId from_index,
+                        int64_t elements, ValueId mask) {
+  const ValueId operands[] = {to_index, from_index, mask};
+  const int64_t immediates[] = {from, elements};
+  Append(Opcode::kAsyncCopy, {}, std::span<const ValueId>(operands, mask == kNone ? 2 : 3),
+         immediates, to);
+}
+
+void Builder::AsyncCommit() { Append(Opcode::kAsyncCommit, {}, {}); }
+
+void Builder::AsyncWait(int64_t pending) {
+  Append(Opcode::kAsyncWait, {}, {}, std::span<const int64_t>(&pending, 1));
 }
 
 std::vector<ValueId> Builder::For(ValueId lo, ValueId hi, ValueId step,

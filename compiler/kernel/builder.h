@@ -35,7 +35,16 @@ class Builder {
                     MemorySpace space = MemorySpace::kPrivate);
   ValueId Scalar(std::string_view name);  // declares a scalar parameter, returns its value
   ValueId ScalarAt(int64_t index);        // the value of a declared one
-  ValueId WorkgroupId(int axis);
+  // Ids, each once, i64 or i32.
+  ValueId WorkgroupId(int axis, DType dtype = DType::kI64);
+  ValueId WorkitemId(int axis, DType dtype = DType::kI64);
+  ValueId SubgroupId(DType dtype = DType::kI64);
+  ValueId SubgroupLane(DType dtype = DType::kI64);
+  ValueId SubgroupSize(DType dtype = DType::kI64);
+  // Any op of class kSource but const and iota; `index` is its immediate, if it has one.
+  ValueId Source(Opcode opcode, int64_t index, DType dtype);
+  // Of a GPU kernel; a new builder writes a CPU kernel. Subgroup size 0: any.
+  void SetWorkgroup(int64_t x, int64_t y, int64_t z, int32_t subgroup_size = 0);
   int64_t Site(std::string_view node, std::string_view what);
   const Kernel& kernel() const { return kernel_; }
   Type TypeOf(ValueId value) const { return kernel_.values[value].type; }
@@ -97,10 +106,11 @@ class Builder {
   ValueId Bitcast(ValueId a, Type to);
 
   // Memory. `mask` kNone: all lanes. A masked load without pass-through yields 0 in masked-off
-  // lanes.
+  // lanes. `align`: the index is a multiple of so many elements.
   ValueId Load(BufferId buffer, ValueId index, int lanes = 1, ValueId mask = kNone,
-               ValueId passthrough = kNone);
-  void Store(BufferId buffer, ValueId index, ValueId value, ValueId mask = kNone);
+               ValueId passthrough = kNone, int64_t align = 1);
+  void Store(BufferId buffer, ValueId index, ValueId value, ValueId mask = kNone,
+             int64_t align = 1);
   ValueId Gather(BufferId buffer, ValueId indices, ValueId mask = kNone,
                  ValueId passthrough = kNone);
   void Scatter(BufferId buffer, ValueId indices, ValueId value, ValueId mask = kNone);
@@ -122,6 +132,24 @@ class Builder {
   void Report(ValueId condition, ValueId value, ValueId limit, KernelErrorReason reason,
               int64_t site);
 
+  // Fragments; the dtype of `type` is that of the buffer. `align`: index and stride are multiples
+  // of so many elements.
+  ValueId FragmentFill(ValueId scalar, Type type);
+  ValueId FragmentLoad(BufferId buffer, ValueId index, ValueId stride, Type type,
+                       FragmentLayout layout = FragmentLayout::kRowMajor, int64_t align = 1);
+  void FragmentStore(BufferId buffer, ValueId index, ValueId value, ValueId stride,
+                     FragmentLayout layout = FragmentLayout::kRowMajor, int64_t align = 1);
+  ValueId FragmentMma(ValueId a, ValueId b, ValueId c);
+
+  // GPU kernels
+  void Barrier();
+  ValueId SubgroupShuffle(ValueId value, ValueId lane);
+  ValueId SubgroupShuffleXor(ValueId value, int64_t mask);
+  void AsyncCopy(BufferId to, ValueId to_index, BufferId from, ValueId from_index, int64_t elements,
+                 ValueId mask = kNone);
+  void AsyncCommit();
+  void AsyncWait(int64_t pending);
+
   // Appends any op at the insertion point; the general form for passes and parsers. One result per
   // entry of `result_types`; the op's own type, results and operands' validity are set here.
   OpId Append(Opcode opcode, std::span<const Type> result_types, std::span<const ValueId> operands,
@@ -139,7 +167,8 @@ class Builder {
   BlockId block_ = 0;  // insertion point: its end
   std::vector<OpId> constants_;
   std::map<std::tuple<int, int, int64_t>, ValueId> constant_values_;
-  std::map<std::pair<int, int64_t>, ValueId> sources_;  // scalars and ids, also first in the body
+  // Scalars and ids by opcode, immediate and dtype; also first in the body.
+  std::map<std::tuple<int, int64_t, int>, ValueId> sources_;
 };
 
 }  // namespace halyard::kernel

@@ -145,6 +145,7 @@ class Interpreter {
         return;
       case Opcode::kWorkitemId:
       case Opcode::kSubgroupLane:
+      case Opcode::kSubgroupId:
         *result = 0;
         return;
       case Opcode::kSubgroupSize:

@@ -16,7 +16,15 @@
 // Accesses out of a buffer's bounds are undefined here and found by the interpreter.
 // A for loop runs while iv < hi; its step is positive and hi + unroll * step fits the type. A report does
 // not leave the kernel.
-// On the CPU a workgroup has one workitem and barriers are illegal.
+// Workitems. A value belongs to one workitem; a vector is several elements that one workitem holds. The linear id
+// of a workitem is x + sx * (y + sy * z); subgroups are runs of consecutive linear ids. A kernel of one workitem
+// and no subgroup size is a CPU kernel: it has no barriers, subgroup operations, fragments and async copies.
+// Workitems see each other's writes to workgroup and global memory after a barrier; without one between them, two
+// accesses to one element of which one is a write are a race, as is any such pair in two workgroups. Atomics
+// do not race with atomics. Barriers are reached by all workitems of the workgroup or by none;
+// subgroup operations and fragment operations likewise by all of the subgroup. All these are undefined here and
+// found by the interpreter.
+// Matrix fragments are held by the subgroup together: what they are made from is equal in all of its workitems.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +38,19 @@
 
 namespace halyard::kernel {
 
+// What a matrix fragment is in C[m,n] += A[m,k] * B[k,n]: A is m x k, B is k x n, the accumulator is m x n.
+enum class FragmentUse : uint8_t { kNone, kA, kB, kAccumulator };
+
 // The type of an SSA value: `lanes` elements of `dtype`. Lanes 1 is a scalar. A mask is kBool with lanes.
 // Indices are kI64 (kI32 where scheduling proved that it suffices). kInvalid with 0 lanes: no value.
+// With a `use`, a matrix of rows x cols elements spread over the subgroup; lanes is 1.
 struct Type {
   DType dtype = DType::kInvalid;
   uint16_t lanes = 0;
+  FragmentUse use = FragmentUse::kNone;
+  uint16_t rows = 0;
+  uint16_t cols = 0;
+  bool IsFragment() const { return use != FragmentUse::kNone; }
   friend bool operator==(Type, Type) = default;
 };
 
@@ -42,8 +58,12 @@ enum class MemorySpace : uint8_t { kGlobal, kWorkgroup, kPrivate };
 
 enum class Access : uint8_t { kRead, kWrite, kReadWrite };
 
+// How a fragment lies in memory: element (row, col) is at index + row * stride + col, or + row + col * stride.
+enum class FragmentLayout : int64_t { kRowMajor, kColumnMajor };
+
 // A memory object that loads and stores name by index: a buffer parameter, or an allocation in workgroup
-// or private memory with a fixed element count. Element type and index unit are `dtype`.
+// memory (shared by a workgroup) or private memory (of one workitem), with a fixed element count and undefined
+// contents at the start. Element type and index unit are `dtype`.
 struct Buffer {
   std::string name;
   DType dtype = DType::kInvalid;
@@ -57,9 +77,10 @@ enum class Opcode : uint8_t {
   // Values
   kConst,        // imm: bits of the value (double bits for floats of any width, int64 for the rest), splat
   kScalar,       // imm: index of the scalar parameter; i64
-  kWorkgroupId,  // imm: axis 0..2; i64
+  kWorkgroupId,  // imm: axis 0..2; this and the next four: i32 or i64
   kWorkitemId,   // imm: axis
   kSubgroupLane, kSubgroupSize,
+  kSubgroupId,   // index of the subgroup in its workgroup
   kIota,         // lanes 0, 1, 2, ... of the result's dtype
   kSplat,        // (scalar) -> vector
   kExtract,      // (vector), imm: lane
@@ -78,14 +99,15 @@ enum class Opcode : uint8_t {
   kSelect,       // (mask, a, b); the mask has the lanes of a and b, or one for all of them
   kConvert,      // value conversion between dtypes
   kBitcast,      // same total bits
-  // Memory. `buffer` names the object; index in elements.
+  // Memory. `buffer` names the object; index in elements. An optional last immediate of load, store,
+  // fragment_load and fragment_store: `align`, the index (and stride) is a multiple of so many elements.
   kLoad,         // (index [, mask, passthrough]): lanes contiguous elements
   kStore,        // (index, value [, mask])
   kGather,       // (index vector [, mask, passthrough])
   kScatter,      // (index vector, value [, mask]); overlapping lanes: the highest lane wins
   kBroadcastLoad,// (index): one element to all lanes
   kPrefetch,     // (index), imm: locality 0..3
-  kAtomicAdd,    // (index, value): integers only
+  kAtomicAdd,    // (index, value): integers only; global or workgroup memory
   // Lane reductions, vector to scalar; lanes a power of two; order: lane i with lane i + n/2, repeated
   kReduceAdd, kReduceMul, kReduceMin, kReduceMax, kReduceAnd, kReduceOr,
   // Structured control flow
@@ -95,10 +117,20 @@ enum class Opcode : uint8_t {
   kYield,        // (values...)
   kReport,       // (condition, value, limit), imm: KernelErrorReason, imm2: site; on true writes the record.
                  // i64 value with the condition's lanes, i64 scalar limit; the lowest true lane reports
-  // Matrix fragments (AMX tiles, mma, wgmma, cooperative matrices). Types are set by `fragment`.
-  kFragmentZero, kFragmentLoad, kFragmentStore, kFragmentMma,
+  // Matrix fragments (AMX tiles, mma, cooperative matrices), in global or workgroup memory. Accumulators of one type
+  // also go through add and mul, and through convert to another accumulator dtype, element by element.
+  kFragmentFill,   // (scalar): every element
+  kFragmentLoad,   // (index, stride), imm: FragmentLayout
+  kFragmentStore,  // (index, value, stride), imm: FragmentLayout
+  kFragmentMma,    // (a, b, c): a * b + c; the order of the sum and its intermediate rounding are the target's
   // GPU only
-  kBarrier, kAsyncCopy, kAsyncCommit, kAsyncWait,
+  kBarrier,             // orders workgroup and global memory between the workitems of the workgroup
+  kSubgroupShuffle,     // (value, lane i32): the value of that lane
+  kSubgroupShuffleXor,  // (value), imm: mask; the value of lane (own lane xor mask)
+  kAsyncCopy,    // (destination index, source index [, mask]), imms: source buffer, elements. From global to workgroup
+                 // memory (`buffer`), 4, 8 or 16 bytes, indices multiples of `elements`; masked off: zeros
+  kAsyncCommit,  // the workitem's copies since the last commit are one group
+  kAsyncWait,    // imm: at most so many of the workitem's latest groups are pending; the rest took effect for it
 };
 inline constexpr int kOpcodeCount = static_cast<int>(Opcode::kAsyncWait) + 1;
 
@@ -139,6 +171,7 @@ struct Kernel {
   std::vector<Buffer> buffers;     // parameters (space kGlobal) first, in binding order; then allocations
   std::vector<std::string> scalars;
   int64_t workgroup_size[3] = {1, 1, 1};
+  int32_t subgroup_size = 0;       // that the code relies on; 0: any
   std::vector<Op> ops;
   std::vector<Value> values;
   std::vector<Block> blocks;       // blocks[0] is the body

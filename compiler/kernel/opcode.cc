@@ -20,6 +20,7 @@ constexpr OpcodeInfo kTable[] = {
     {Opcode::kWorkitemId, "workitem_id", OpClass::kSource, 0, 0, 1, kNoDomain, false},
     {Opcode::kSubgroupLane, "subgroup_lane", OpClass::kSource, 0, 0, 0, kNoDomain, false},
     {Opcode::kSubgroupSize, "subgroup_size", OpClass::kSource, 0, 0, 0, kNoDomain, false},
+    {Opcode::kSubgroupId, "subgroup_id", OpClass::kSource, 0, 0, 0, kNoDomain, false},
     {Opcode::kIota, "iota", OpClass::kSource, 0, 0, 0, kNoDomain, false},
     {Opcode::kSplat, "splat", OpClass::kLanes, 1, 1, 0, kNoDomain, false},
     {Opcode::kExtract, "extract", OpClass::kLanes, 1, 1, 1, kNoDomain, false},
@@ -92,14 +93,16 @@ constexpr OpcodeInfo kTable[] = {
     {Opcode::kIf, "if", OpClass::kControl, 1, 1, 0, kNoDomain, false},
     {Opcode::kYield, "yield", OpClass::kControl, 0, -1, 0, kNoDomain, false},
     {Opcode::kReport, "report", OpClass::kControl, 3, 3, 2, kNoDomain, false},
-    {Opcode::kFragmentZero, "fragment_zero", OpClass::kFragment, 0, -1, -1, kNoDomain, false},
-    {Opcode::kFragmentLoad, "fragment_load", OpClass::kFragment, 0, -1, -1, kNoDomain, false},
-    {Opcode::kFragmentStore, "fragment_store", OpClass::kFragment, 0, -1, -1, kNoDomain, false},
-    {Opcode::kFragmentMma, "fragment_mma", OpClass::kFragment, 0, -1, -1, kNoDomain, false},
-    {Opcode::kBarrier, "barrier", OpClass::kGpu, 0, 0, -1, kNoDomain, false},
-    {Opcode::kAsyncCopy, "async_copy", OpClass::kGpu, 0, -1, -1, kNoDomain, false},
-    {Opcode::kAsyncCommit, "async_commit", OpClass::kGpu, 0, -1, -1, kNoDomain, false},
-    {Opcode::kAsyncWait, "async_wait", OpClass::kGpu, 0, -1, -1, kNoDomain, false},
+    {Opcode::kFragmentFill, "fragment_fill", OpClass::kFragment, 1, 1, 0, kNoDomain, false},
+    {Opcode::kFragmentLoad, "fragment_load", OpClass::kFragment, 2, 2, 1, kNoDomain, false},
+    {Opcode::kFragmentStore, "fragment_store", OpClass::kFragment, 3, 3, 1, kNoDomain, false},
+    {Opcode::kFragmentMma, "fragment_mma", OpClass::kFragment, 3, 3, 0, kNoDomain, false},
+    {Opcode::kBarrier, "barrier", OpClass::kGpu, 0, 0, 0, kNoDomain, false},
+    {Opcode::kSubgroupShuffle, "subgroup_shuffle", OpClass::kGpu, 2, 2, 0, kNoDomain, false},
+    {Opcode::kSubgroupShuffleXor, "subgroup_shuffle_xor", OpClass::kGpu, 1, 1, 1, kNoDomain, false},
+    {Opcode::kAsyncCopy, "async_copy", OpClass::kGpu, 2, 3, 2, kNoDomain, false},
+    {Opcode::kAsyncCommit, "async_commit", OpClass::kGpu, 0, 0, 0, kNoDomain, false},
+    {Opcode::kAsyncWait, "async_wait", OpClass::kGpu, 0, 0, 1, kNoDomain, false},
 };
 
 constexpr bool IsInOrder() {
@@ -126,14 +129,51 @@ Result<Opcode> ParseOpcode(std::string_view name) {
   return InvalidArgument("'{}' is not a Kernel IR op.", name);
 }
 
+bool TakesAlign(Opcode opcode) {
+  return opcode == Opcode::kLoad || opcode == Opcode::kStore || opcode == Opcode::kFragmentLoad ||
+         opcode == Opcode::kFragmentStore;
+}
+
+int64_t AlignOf(const Op& op) {
+  const size_t own = static_cast<size_t>(InfoOf(op.opcode).immediates);
+  return TakesAlign(op.opcode) && op.immediates.size() > own ? op.immediates[own] : 1;
+}
+
 std::string FormatType(Type type) {
   if (type.lanes == 0) return "void";
+  if (type.IsFragment()) {
+    const char use = "?abc"[static_cast<int>(type.use)];
+    return fmt::format("{}.{}.{}x{}", FormatDType(type.dtype), use, type.rows, type.cols);
+  }
   if (type.lanes == 1) return std::string(FormatDType(type.dtype));
   return fmt::format("{}x{}", FormatDType(type.dtype), type.lanes);
 }
 
+// The part of a fragment's type after the dtype: "a.16x16".
+static bool ParseFragment(std::string_view text, Type* type) {
+  static constexpr std::pair<char, FragmentUse> kUses[] = {
+      {'a', FragmentUse::kA}, {'b', FragmentUse::kB}, {'c', FragmentUse::kAccumulator}};
+  if (text.size() < 5 || text[1] != '.') return false;
+  for (const auto& [letter, use] : kUses) {
+    if (letter == text[0]) type->use = use;
+  }
+  const char* end = text.data() + text.size();
+  const auto rows = std::from_chars(text.data() + 2, end, type->rows);
+  if (!type->IsFragment() || rows.ec != std::errc() || rows.ptr == end || *rows.ptr != 'x') {
+    return false;
+  }
+  const auto cols = std::from_chars(rows.ptr + 1, end, type->cols);
+  return cols.ec == std::errc() && cols.ptr == end;
+}
+
 Result<Type> ParseType(std::string_view text) {
   if (text == "void") return Type{};
+  if (const size_t dot = text.find('.'); dot != std::string_view::npos) {
+    Type type{DType::kInvalid, 1};
+    HY_ASSIGN(type.dtype, ParseDType(text.substr(0, dot)));
+    if (ParseFragment(text.substr(dot + 1), &type)) return type;
+    return InvalidArgument("'{}' is not a type; a fragment is written as f16.a.16x16.", text);
+  }
   const size_t cross = text.find('x');
   HY_ASSIGN(const DType dtype, ParseDType(text.substr(0, cross)));
   if (cross == std::string_view::npos) return Type{dtype, 1};

@@ -23,7 +23,7 @@ enum class OpClass : uint8_t {
   kReduce,  // vector to scalar of its dtype
   kControl,
   kFragment,
-  kGpu,
+  kGpu,  // barrier, subgroup and async operations
 };
 
 // Kinds of dtype that an arithmetic, comparison or reduction op takes.
@@ -35,7 +35,7 @@ struct OpcodeInfo {
   OpClass op_class;
   int min_operands;
   int max_operands;     // -1: any number
-  int immediates;       // -1: any number
+  int immediates;       // -1: any number; without the optional align
   uint8_t domain;       // OpDomain bits
   bool transcendental;  // expand-math rewrites it
 };
@@ -45,7 +45,14 @@ const OpcodeInfo& InfoOf(Opcode opcode);
 inline std::string_view FormatOpcode(Opcode opcode) { return InfoOf(opcode).name; }
 Result<Opcode> ParseOpcode(std::string_view name);
 
-// "f32", "i64x8"; "void" for no value. Parse is the inverse (lanes 1 is never written).
+// Load, store, fragment_load and fragment_store: the immediate after the opcode's own ones may be
+// `align`.
+bool TakesAlign(Opcode opcode);
+// The align of a load or store in elements; 1 where none is given.
+int64_t AlignOf(const Op& op);
+
+// "f32", "i64x8"; "f16.a.16x16", "f32.c.16x16" for fragments; "void" for no value. Parse is the
+// inverse (lanes 1 is never written).
 std::string FormatType(Type type);
 Result<Type> ParseType(std::string_view text);
 

@@ -113,6 +113,10 @@ class Parser {
         HY_ASSIGN(kernel_.workgroup_size[axis], line.ReadNumber<int64_t>());
       }
       HY_TRY(line.Expect(")"));
+      if (line.Take("subgroup(")) {
+        HY_ASSIGN(kernel_.subgroup_size, line.ReadNumber<int32_t>());
+        HY_TRY(line.Expect(")"));
+      }
       HY_TRY(line.Expect("{"));
       HY_TRY(line.ExpectEnd());
       kernel_.blocks.emplace_back();
@@ -296,6 +300,10 @@ class Parser {
           op.immediates.push_back(value);
         } while (line.Take(","));
         HY_TRY(line.Expect("]"));
+      }
+      if (TakesAlign(op.opcode) && line.Take("align=")) {
+        HY_ASSIGN(const int64_t align, line.ReadNumber<int64_t>());
+        op.immediates.push_back(align);
       }
     }
     HY_TRY(line.ExpectEnd());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes Kernel IR as text. Prints whatever it is given, also what the verifier would refuse.
+#include <algorithm>
 #include <bit>
 #include <cctype>
 #include <cmath>
@@ -61,8 +62,9 @@ class Printer {
   explicit Printer(const Kernel& kernel) : kernel_(kernel), numbers_(kernel.values.size(), kNone) {}
 
   std::string Run() {
-    Line("kernel {} workgroup({}, {}, {}) {{", kernel_.name, kernel_.workgroup_size[0],
-         kernel_.workgroup_size[1], kernel_.workgroup_size[2]);
+    Line("kernel {} workgroup({}, {}, {}){} {{", kernel_.name, kernel_.workgroup_size[0],
+         kernel_.workgroup_size[1], kernel_.workgroup_size[2],
+         kernel_.subgroup_size ? fmt::format(" subgroup({})", kernel_.subgroup_size) : "");
     ++depth_;
     for (const Buffer& b : kernel_.buffers) {
       Line("buffer {} {} {} {}{}{}", IsIdentifier(b.name) ? b.name : Quote(b.name),
@@ -190,10 +192,17 @@ class Printer {
     } else {
       if (op.buffer != kNone) arguments = BufferName(op.buffer);
       if (!operands.empty()) arguments += (arguments.empty() ? "" : ", ") + operands;
-      if (!op.immediates.empty()) {
+      const size_t own = TakesAlign(op.opcode)
+                             ? std::min<size_t>(op.immediates.size(),
+                                                static_cast<size_t>(InfoOf(op.opcode).immediates))
+                             : op.immediates.size();
+      if (own > 0) {
         if (!arguments.empty()) arguments += " ";
-        arguments += fmt::format("[{}]", fmt::join(op.immediates, ", "));
+        const std::vector<int64_t> listed(op.immediates.begin(),
+                                          op.immediates.begin() + static_cast<ptrdiff_t>(own));
+        arguments += fmt::format("[{}]", fmt::join(listed, ", "));
       }
+      if (AlignOf(op) != 1) arguments += fmt::format(" align={}", AlignOf(op));
     }
     if (!arguments.empty()) text += " " + arguments;
     Line("{}{}", results, text);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/kernel/rewrite.h"
 
+#include "compiler/kernel/opcode.h"
+
 namespace halyard::kernel {
 namespace {
 
@@ -57,10 +59,9 @@ class Rewriter {
         results = {*replaced};
       } else if (op.opcode == Opcode::kConst) {
         results = {b_.ConstBits(op.type, op.immediates[0])};
-      } else if (op.opcode == Opcode::kScalar) {
-        results = {b_.ScalarAt(op.immediates[0])};
-      } else if (op.opcode == Opcode::kWorkgroupId) {
-        results = {b_.WorkgroupId(static_cast<int>(op.immediates[0]))};
+      } else if (InfoOf(op.opcode).op_class == OpClass::kSource && op.opcode != Opcode::kIota) {
+        results = {
+            b_.Source(op.opcode, op.immediates.empty() ? 0 : op.immediates[0], op.type.dtype)};
       } else {
         std::vector<Type> types;
         for (ValueId result : op.results) types.push_back(kernel_.values[result].type);

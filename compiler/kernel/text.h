@@ -10,12 +10,15 @@
 //     %0 = const f32x16 0.5
 //     %1 = scalar i64 [0]
 //     for i64 %4 = %2 to %1 step %3 carry() unroll 0 {
-//       %5 = load f32x16 @x, %4
+//       %5 = load f32x16 @x, %4 align=16
 //       %6 = mul f32x16 %5, %0
 //       store @y, %4, %6
 //       yield
 //     }
 //   }
+//
+// A GPU kernel that relies on a subgroup size opens with
+// `kernel scale workgroup(256, 1, 1) subgroup(32) {`.
 #pragma once
 
 #include <string>

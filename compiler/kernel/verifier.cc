@@ -14,6 +14,10 @@ namespace {
 
 constexpr int kMaxNesting = 64;
 constexpr int64_t kMaxUnroll = 64;
+constexpr int64_t kMaxWorkgroup = 1024;  // workitems
+constexpr int32_t kMaxSubgroup = 128;
+constexpr int kMaxFragmentSide = 256;
+constexpr int64_t kMaxAlign = 64;  // elements
 
 bool IsStorable(DType dtype) {
   switch (dtype) {
@@ -85,9 +89,25 @@ class Verifier {
         return Fail("has a name with the character '{}'", c);
       }
     }
+    int64_t workitems = 1;
     for (int64_t size : kernel_.workgroup_size) {
       if (size < 1) return Fail("has a workgroup size of {}", size);
+      if (size > kMaxWorkgroup / workitems) {
+        return Fail("has workgroups of more than {} workitems", kMaxWorkgroup);
+      }
+      workitems *= size;
     }
+    const int32_t subgroup = kernel_.subgroup_size;
+    if (subgroup < 0 || subgroup > kMaxSubgroup ||
+        (subgroup > 0 && !std::has_single_bit(static_cast<uint32_t>(subgroup)))) {
+      return Fail("has a subgroup size of {}; it is a power of two up to {}", subgroup,
+                  kMaxSubgroup);
+    }
+    if (subgroup > 0 && workitems % subgroup != 0) {
+      return Fail("has workgroups of {} workitems, no multiple of its subgroup size {}", workitems,
+                  subgroup);
+    }
+    is_gpu_ = workitems > 1 || subgroup > 0;
     bool allocations = false;
     for (const Buffer& b : kernel_.buffers) {
       if (!IsStorable(b.dtype)) {
@@ -107,10 +127,165 @@ class Verifier {
   Type TypeOf(ValueId value) const { return kernel_.values[value].type; }
 
   Status CheckType(const Op& op, Type type) const {
+    if (type.IsFragment()) return CheckFragmentType(op, type);
     if (!IsStorable(type.dtype) || type.lanes < 1 || type.lanes > kMaxLanes) {
       return FailOp(op, "has a value of type {}, which Kernel IR does not have", FormatType(type));
     }
     return OkStatus();
+  }
+
+  Status CheckFragmentType(const Op& op, Type type) const {
+    const DType d = type.dtype;
+    const bool has_dtype =
+        type.use == FragmentUse::kAccumulator
+            ? d == DType::kF32 || d == DType::kI32 || d == DType::kF16 || d == DType::kBF16
+            : d == DType::kF16 || d == DType::kBF16 || d == DType::kI8 || d == DType::kU8;
+    if (!has_dtype || type.lanes != 1 || type.rows < 1 || type.cols < 1 ||
+        type.rows > kMaxFragmentSide || type.cols > kMaxFragmentSide) {
+      return FailOp(op, "has a value of type {}, which Kernel IR does not have", FormatType(type));
+    }
+    return OkStatus();
+  }
+
+  // Fragments go through few ops, and only GPU kernels have ops of workitems together.
+  Status CheckGpu(const Op& op, const OpcodeInfo& info) const {
+    if (!is_gpu_ && (info.op_class == OpClass::kFragment || info.op_class == OpClass::kGpu)) {
+      return FailOp(op, "stands in a CPU kernel: its workgroups have one workitem");
+    }
+    if (info.op_class == OpClass::kFragment || op.opcode == Opcode::kAdd ||
+        op.opcode == Opcode::kMul || op.opcode == Opcode::kConvert || op.opcode == Opcode::kFor ||
+        op.opcode == Opcode::kIf || op.opcode == Opcode::kYield) {
+      return OkStatus();
+    }
+    bool has_fragment = op.type.IsFragment();
+    for (ValueId operand : op.operands) has_fragment |= TypeOf(operand).IsFragment();
+    if (has_fragment) return FailOp(op, "does not work on fragments");
+    return OkStatus();
+  }
+
+  Status CheckAlign(const Op& op) const {
+    const int64_t align = AlignOf(op);
+    if (align < 1 || align > kMaxAlign || !std::has_single_bit(static_cast<uint64_t>(align))) {
+      return FailOp(op, "has an align of {}; it is a power of two up to {}", align, kMaxAlign);
+    }
+    return OkStatus();
+  }
+
+  Status CheckFragment(const Op& op) const {
+    const auto is_index = [&](ValueId value) {
+      const Type type = TypeOf(value);
+      return !type.IsFragment() && type.lanes == 1 && IsIndexDType(type.dtype);
+    };
+    switch (op.opcode) {
+      case Opcode::kFragmentFill:
+        if (!op.type.IsFragment() || TypeOf(op.operands[0]) != Type{op.type.dtype, 1}) {
+          return FailOp(op, "fills a fragment with a scalar of its dtype");
+        }
+        return OkStatus();
+      case Opcode::kFragmentMma: {
+        const Type a = TypeOf(op.operands[0]);
+        const Type b = TypeOf(op.operands[1]);
+        const Type c = TypeOf(op.operands[2]);
+        if (a.use != FragmentUse::kA || b.use != FragmentUse::kB ||
+            c.use != FragmentUse::kAccumulator || op.type != c || a.rows != c.rows ||
+            b.cols != c.cols || a.cols != b.rows) {
+          return FailOp(op, "takes fragments of m x k, k x n and m x n");
+        }
+        const bool sums = IsInteger(a.dtype) ? c.dtype == DType::kI32
+                          : a.dtype == DType::kF16
+                              ? c.dtype == DType::kF32 || c.dtype == DType::kF16
+                              : c.dtype == DType::kF32;
+        if (a.dtype != b.dtype || !sums) return FailOp(op, "mixes dtypes");
+        return OkStatus();
+      }
+      default: {
+        const Buffer& buffer = kernel_.buffers[op.buffer];
+        const bool stores = op.opcode == Opcode::kFragmentStore;
+        const Type value = stores ? TypeOf(op.operands[1]) : op.type;
+        if (!is_index(op.operands[0]) || !is_index(op.operands.back())) {
+          return FailOp(op, "needs an index and a stride");
+        }
+        if (!value.IsFragment() || value.dtype != buffer.dtype) {
+          return FailOp(op, "moves {} to or from '{}' of {}", FormatType(value), buffer.name,
+                        FormatDType(buffer.dtype));
+        }
+        if (stores && value.use != FragmentUse::kAccumulator) {
+          return FailOp(op, "stores an accumulator");
+        }
+        if (buffer.space == MemorySpace::kPrivate) {
+          return FailOp(op, "names the private '{}'", buffer.name);
+        }
+        if (op.immediates[0] < 0 || op.immediates[0] > 1) {
+          return FailOp(op, "has the layout {}", op.immediates[0]);
+        }
+        HY_TRY(CheckAlign(op));
+        return CheckAccess(op, buffer, stores);
+      }
+    }
+  }
+
+  Status CheckAccess(const Op& op, const Buffer& buffer, bool writes) const {
+    if (writes && buffer.access == Access::kRead)
+      return FailOp(op, "writes the read-only '{}'", buffer.name);
+    if (!writes && buffer.access == Access::kWrite)
+      return FailOp(op, "reads the write-only '{}'", buffer.name);
+    return OkStatus();
+  }
+
+  Status CheckGpuOp(const Op& op) const {
+    switch (op.opcode) {
+      case Opcode::kSubgroupShuffle:
+      case Opcode::kSubgroupShuffleXor:
+        if (TypeOf(op.operands[0]) != op.type) return FailOp(op, "mixes types");
+        if (op.type.dtype != DType::kBool && BitWidth(op.type.dtype) < 16) {
+          return FailOp(op, "does not work on {}", FormatDType(op.type.dtype));
+        }
+        if (op.opcode == Opcode::kSubgroupShuffle) {
+          if (TypeOf(op.operands[1]) == Type{DType::kI32, 1}) return OkStatus();
+          return FailOp(op, "needs a lane of i32");
+        }
+        if (op.immediates[0] < 1 || op.immediates[0] >= kMaxSubgroup) {
+          return FailOp(op, "has the mask {}", op.immediates[0]);
+        }
+        return OkStatus();
+      case Opcode::kAsyncCopy:
+        return CheckAsyncCopy(op);
+      case Opcode::kAsyncWait:
+        if (op.immediates[0] < 0) return FailOp(op, "waits for {} groups", op.immediates[0]);
+        return OkStatus();
+      default:
+        return OkStatus();
+    }
+  }
+
+  Status CheckAsyncCopy(const Op& op) const {
+    for (size_t i = 0; i < 2; ++i) {
+      const Type index = TypeOf(op.operands[i]);
+      if (index.lanes != 1 || !IsIndexDType(index.dtype)) return FailOp(op, "needs two indices");
+    }
+    if (op.operands.size() > 2 && TypeOf(op.operands[2]) != Type{DType::kBool, 1}) {
+      return FailOp(op, "has a mask of {}", FormatType(TypeOf(op.operands[2])));
+    }
+    if (op.immediates[0] < 0 || op.immediates[0] >= static_cast<int64_t>(kernel_.buffers.size())) {
+      return FailOp(op, "names buffer {} of {}", op.immediates[0], kernel_.buffers.size());
+    }
+    const Buffer& to = kernel_.buffers[op.buffer];
+    const Buffer& from = kernel_.buffers[static_cast<size_t>(op.immediates[0])];
+    if (from.space != MemorySpace::kGlobal || to.space != MemorySpace::kWorkgroup) {
+      return FailOp(op, "copies from '{}' to '{}', not from global to workgroup memory", from.name,
+                    to.name);
+    }
+    if (from.dtype != to.dtype) {
+      return FailOp(op, "copies {} to {}", FormatDType(from.dtype), FormatDType(to.dtype));
+    }
+    const int64_t elements = op.immediates[1];
+    const int64_t bytes = elements < 1 || elements > 16 ? 0 : elements * BitWidth(to.dtype) / 8;
+    if (bytes != 4 && bytes != 8 && bytes != 16) {
+      return FailOp(op, "copies {} elements of {}; it takes 4, 8 or 16 bytes", elements,
+                    FormatDType(to.dtype));
+    }
+    HY_TRY(CheckAccess(op, from, false));
+    return CheckAccess(op, to, true);
   }
 
   Status Define(const Op& op, ValueId value) {
@@ -154,7 +329,9 @@ class Verifier {
         (info.max_operands >= 0 && operand_count > info.max_operands)) {
       return FailOp(op, "has {} operands", operand_count);
     }
-    if (info.immediates >= 0 && static_cast<int>(op.immediates.size()) != info.immediates) {
+    const int immediates = static_cast<int>(op.immediates.size());
+    if (info.immediates >= 0 && immediates != info.immediates &&
+        (!TakesAlign(op.opcode) || immediates != info.immediates + 1)) {
       return FailOp(op, "has {} immediates and needs {}", op.immediates.size(), info.immediates);
     }
     for (ValueId operand : op.operands) {
@@ -162,20 +339,24 @@ class Verifier {
         return FailOp(op, "uses a value that is not defined before it");
       }
     }
-    if ((info.op_class == OpClass::kMemory) != (op.buffer != kNone)) {
+    const bool has_buffer = info.op_class == OpClass::kMemory ||
+                            op.opcode == Opcode::kFragmentLoad ||
+                            op.opcode == Opcode::kFragmentStore || op.opcode == Opcode::kAsyncCopy;
+    if (has_buffer != (op.buffer != kNone)) {
       return FailOp(op, "{} a buffer", op.buffer == kNone ? "names no" : "must not name");
     }
     if (op.buffer != kNone && op.buffer >= kernel_.buffers.size()) {
       return FailOp(op, "names buffer {} of {}", op.buffer, kernel_.buffers.size());
     }
+    HY_TRY(CheckGpu(op, info));
     if (info.op_class == OpClass::kControl) return CheckControl(op, depth, yields);
     if (!op.blocks.empty()) return FailOp(op, "must not have blocks");
-    const bool has_result = op.opcode != Opcode::kStore && op.opcode != Opcode::kScatter &&
-                            op.opcode != Opcode::kPrefetch && op.opcode != Opcode::kAtomicAdd &&
-                            info.op_class != OpClass::kGpu && info.op_class != OpClass::kFragment;
-    if (info.op_class == OpClass::kGpu || info.op_class == OpClass::kFragment) {
-      return FailOp(op, "is not verified yet: no target of this version has it");
-    }
+    const bool has_result =
+        op.opcode != Opcode::kStore && op.opcode != Opcode::kScatter &&
+        op.opcode != Opcode::kPrefetch && op.opcode != Opcode::kAtomicAdd &&
+        op.opcode != Opcode::kFragmentStore &&
+        (info.op_class != OpClass::kGpu || op.opcode == Opcode::kSubgroupShuffle ||
+         op.opcode == Opcode::kSubgroupShuffleXor);
     if (has_result != (op.results.size() == 1) || op.results.size() > 1) {
       return FailOp(op, "has {} results", op.results.size());
     }
@@ -197,6 +378,9 @@ class Verifier {
       case OpClass::kArithmetic:
         for (ValueId operand : op.operands) {
           if (TypeOf(operand) != op.type) return FailOp(op, "mixes types");
+        }
+        if (op.type.IsFragment() && op.type.use != FragmentUse::kAccumulator) {
+          return FailOp(op, "works on accumulators only");
         }
         return CheckDomain(op, info, op.type.dtype);
       case OpClass::kCompare:
@@ -226,9 +410,14 @@ class Verifier {
           return FailOp(op, "reduces lanes whose number is no power of two");
         }
         return CheckDomain(op, info, op.type.dtype);
-      default:
+      case OpClass::kFragment:
+        return CheckFragment(op);
+      case OpClass::kGpu:
+        return CheckGpuOp(op);
+      case OpClass::kControl:
         return OkStatus();
     }
+    return OkStatus();
   }
 
   Status CheckDomain(const Op& op, const OpcodeInfo& info, DType dtype) const {
@@ -257,7 +446,9 @@ class Verifier {
         }
         return OkStatus();
       default:
-        if (op.type != Type{DType::kI64, 1}) return FailOp(op, "must be i64");
+        if (op.type.lanes != 1 || !IsIndexDType(op.type.dtype)) {
+          return FailOp(op, "must be i32 or i64");
+        }
         if (!op.immediates.empty() && (op.immediates[0] < 0 || op.immediates[0] > 2)) {
           return FailOp(op, "names axis {}", op.immediates[0]);
         }
@@ -298,6 +489,13 @@ class Verifier {
   Status CheckConvert(const Op& op) const {
     const Type from = TypeOf(op.operands[0]);
     if (op.opcode == Opcode::kConvert) {
+      if (from.IsFragment() || op.type.IsFragment()) {
+        if (from.use == FragmentUse::kAccumulator && op.type.use == from.use &&
+            from.rows == op.type.rows && from.cols == op.type.cols) {
+          return OkStatus();
+        }
+        return FailOp(op, "works on accumulators of one shape");
+      }
       if (from.lanes != op.type.lanes) return FailOp(op, "changes the number of lanes");
       return OkStatus();
     }
@@ -318,11 +516,8 @@ class Verifier {
     const bool lane_indices = op.opcode == Opcode::kGather || op.opcode == Opcode::kScatter;
     if (!IsIndexDType(index.dtype))
       return FailOp(op, "has an index of {}", FormatDType(index.dtype));
-    if (writes && buffer.access == Access::kRead)
-      return FailOp(op, "writes the read-only '{}'", buffer.name);
-    if (!writes && op.opcode != Opcode::kPrefetch && buffer.access == Access::kWrite) {
-      return FailOp(op, "reads the write-only '{}'", buffer.name);
-    }
+    if (op.opcode != Opcode::kPrefetch) HY_TRY(CheckAccess(op, buffer, writes));
+    if (TakesAlign(op.opcode)) HY_TRY(CheckAlign(op));
     if (op.opcode == Opcode::kPrefetch) {
       if (index.lanes != 1 || op.immediates[0] < 0 || op.immediates[0] > 3) {
         return FailOp(op, "needs one index and a locality of 0 to 3");
@@ -339,6 +534,9 @@ class Verifier {
     if (op.opcode == Opcode::kAtomicAdd &&
         (value.lanes != 1 || !IsInteger(value.dtype) || BitWidth(value.dtype) < 32)) {
       return FailOp(op, "adds one integer of 32 or 64 bits");
+    }
+    if (op.opcode == Opcode::kAtomicAdd && buffer.space == MemorySpace::kPrivate) {
+      return FailOp(op, "names the private '{}'", buffer.name);
     }
     const size_t mask_at = writes ? 2 : 1;
     if (op.operands.size() > mask_at) {
@@ -410,8 +608,8 @@ class Verifier {
 
   Status CheckFor(const Op& op, int depth) {
     const Type iv = TypeOf(op.operands[0]);
-    if (!IsIndexDType(iv.dtype) || iv.lanes != 1 || TypeOf(op.operands[1]) != iv ||
-        TypeOf(op.operands[2]) != iv) {
+    if (!IsIndexDType(iv.dtype) || iv.lanes != 1 || iv.IsFragment() ||
+        TypeOf(op.operands[1]) != iv || TypeOf(op.operands[2]) != iv) {
       return FailOp(op, "needs bounds and step of one index type");
     }
     if (op.immediates[0] < 0 || op.immediates[0] > kMaxUnroll) {
@@ -449,6 +647,7 @@ class Verifier {
   }
 
   const Kernel& kernel_;
+  bool is_gpu_ = false;
   std::vector<bool> visible_;
   std::vector<bool> defined_;
   std::vector<ValueId> scope_;

@@ -224,14 +224,16 @@ Status KernelLowering::LowerOp(const Op& op) {
       SetResult(op, scalars_[static_cast<size_t>(op.immediates[0])]);
       return OkStatus();
     case Opcode::kWorkgroupId:
-      SetResult(op, function_->getArg(static_cast<unsigned>(op.immediates[0]) + 1));
+      SetResult(op, b_.CreateTrunc(function_->getArg(static_cast<unsigned>(op.immediates[0]) + 1),
+                                   ElementType(op.type.dtype)));
       return OkStatus();
     case Opcode::kWorkitemId:
     case Opcode::kSubgroupLane:
-      SetResult(op, b_.getInt64(0));
+    case Opcode::kSubgroupId:
+      SetResult(op, llvm::ConstantInt::get(ElementType(op.type.dtype), 0));
       return OkStatus();
     case Opcode::kSubgroupSize:
-      SetResult(op, b_.getInt64(1));
+      SetResult(op, llvm::ConstantInt::get(ElementType(op.type.dtype), 1));
       return OkStatus();
     case Opcode::kIota: {
       std::vector<llvm::Constant*> lanes;

@@ -150,7 +150,7 @@ TEST(KernelVerifier, NamesTheBrokenRule) {
       {"%0 = scalar i64 [0]", "reads scalar 0 of 0"},
       {"%0 = const bool 2", "has the bool value 2"},
       {"%0 = const i4 2", "does not have"},
-      {"barrier", "is not verified yet"},
+      {"barrier", "stands in a CPU kernel"},
       {"%0 = const bool 1\n if () %0 {\n %1 = const f32 0\n yield\n } else {\n yield\n }\n "
        "%2 = const i64 0\n yield",
        "must not"},
