@@ -8,6 +8,26 @@
 namespace halyard::schedule {
 namespace {
 
+constexpr ScheduleKind kKinds[] = {ScheduleKind::kRow, ScheduleKind::kContraction,
+                                   ScheduleKind::kAttention, ScheduleKind::kGpuMap,
+                                   ScheduleKind::kGpuTeam};
+
+std::string_view FormatKind(ScheduleKind kind) {
+  switch (kind) {
+    case ScheduleKind::kRow:
+      return "row";
+    case ScheduleKind::kContraction:
+      return "contraction";
+    case ScheduleKind::kAttention:
+      return "attention";
+    case ScheduleKind::kGpuMap:
+      return "gpu-map";
+    case ScheduleKind::kGpuTeam:
+      return "gpu-team";
+  }
+  return "?";
+}
+
 std::string_view FormatMode(OperandMode mode) {
   switch (mode) {
     case OperandMode::kInPlace:
@@ -29,9 +49,7 @@ bool ReadNumber(std::string_view text, int64_t lo, int64_t hi, int64_t* out) {
 
 std::string FormatSchedule(const ScheduleRecord& record) {
   const ScheduleRecord defaults;
-  std::string text = record.kind == ScheduleKind::kRow         ? "row"
-                     : record.kind == ScheduleKind::kAttention ? "attention"
-                                                               : "contraction";
+  std::string text(FormatKind(record.kind));
   text += fmt::format(" lanes={} unroll={}", record.lanes, record.unroll);
   if (!record.vector_loops.empty())
     text += fmt::format(" vector=[{}]", fmt::join(record.vector_loops, ","));
@@ -42,6 +60,10 @@ std::string FormatSchedule(const ScheduleRecord& record) {
                         record.mr, record.nv, record.kc, record.mc, record.nc, FormatMode(record.b),
                         int{record.pack_a});
   }
+  if (record.workgroup != 0) text += fmt::format(" workgroup={}", record.workgroup);
+  if (record.team != 0) text += fmt::format(" team={}", record.team);
+  if (record.columns) text += " columns=1";
+  if (record.persistent) text += " persistent=1";
   if (record.kind == ScheduleKind::kAttention)
     text += fmt::format(" mr={} nv={} mc={}", record.mr, record.nv, record.mc);
   return text;
@@ -56,18 +78,16 @@ Result<ScheduleRecord> ParseSchedule(std::string_view text) {
     rest = space == std::string_view::npos ? std::string_view() : rest.substr(space + 1);
     if (first) {
       first = false;
-      if (word == "row") {
-        record.kind = ScheduleKind::kRow;
-      } else if (word == "contraction") {
-        record.kind = ScheduleKind::kContraction;
-      } else if (word == "attention") {
-        record.kind = ScheduleKind::kAttention;
-      } else {
-        return InvalidArgument(
-            "Schedule record '{}' starts with '{}'; it must start with row, contraction or "
-            "attention.",
-            text, word);
+      bool known = false;
+      std::vector<std::string_view> names;
+      for (ScheduleKind kind : kKinds) {
+        names.push_back(FormatKind(kind));
+        if (word == FormatKind(kind)) known = true, record.kind = kind;
       }
+      if (!known)
+        return InvalidArgument(
+            "Schedule record '{}' starts with '{}'; it must start with one of {}.", text, word,
+            fmt::join(names, ", "));
       continue;
     }
     size_t equal = word.find('=');
@@ -90,17 +110,18 @@ Result<ScheduleRecord> ParseSchedule(std::string_view text) {
         if (value == FormatMode(mode)) ok = true, record.b = mode;
       }
     } else {
-      const std::map<std::string_view, int32_t*> small = {{"lanes", &record.lanes},
-                                                          {"unroll", &record.unroll},
-                                                          {"mr", &record.mr},
-                                                          {"nv", &record.nv}};
+      const std::map<std::string_view, int32_t*> small = {
+          {"lanes", &record.lanes}, {"unroll", &record.unroll},       {"mr", &record.mr},
+          {"nv", &record.nv},       {"workgroup", &record.workgroup}, {"team", &record.team}};
       const std::map<std::string_view, int64_t*> large = {{"grain", &record.grain},
                                                           {"chunk", &record.chunk},
                                                           {"kc", &record.kc},
                                                           {"mc", &record.mc},
                                                           {"nc", &record.nc}};
       const std::map<std::string_view, bool*> flags = {{"swap", &record.swap},
-                                                       {"packa", &record.pack_a}};
+                                                       {"packa", &record.pack_a},
+                                                       {"columns", &record.columns},
+                                                       {"persistent", &record.persistent}};
       if (auto it = small.find(name); it != small.end()) {
         ok = ReadNumber(value, 0, 4096, &number);
         *it->second = static_cast<int32_t>(number);

@@ -5,10 +5,11 @@
 
 #include <algorithm>
 
+#include "compiler/schedule/common/nest.h"
 #include "compiler/schedule/cpu/attention.h"
 #include "compiler/schedule/cpu/contraction.h"
-#include "compiler/schedule/common/nest.h"
 #include "compiler/schedule/cpu/row.h"
+#include "compiler/schedule/gpu/loops.h"
 
 namespace halyard::schedule {
 namespace {
@@ -16,9 +17,7 @@ namespace {
 // More candidates than this cost more compile time than they win.
 constexpr size_t kMaxContractionCandidates = 4;
 
-Status CheckArguments(const loop::Function& function, uint32_t kernel, const Target& target) {
-  if (target.kind != TargetKind::kCpu)
-    return Unimplemented("Target '{}' is no CPU; only CPU schedules exist.", target.name);
+Status CheckArguments(const loop::Function& function, uint32_t kernel) {
   if (kernel >= function.kernels.size())
     return InvalidArgument("Kernel {} is asked for; the function has {}.", kernel,
                            function.kernels.size());
@@ -29,7 +28,8 @@ Status CheckArguments(const loop::Function& function, uint32_t kernel, const Tar
 
 Result<std::vector<ScheduleRecord>> EnumerateSchedules(const loop::Function& function,
                                                        uint32_t kernel, const Target& target) {
-  HY_TRY(CheckArguments(function, kernel, target));
+  HY_TRY(CheckArguments(function, kernel));
+  if (target.kind != TargetKind::kCpu) return EnumerateGpuLoops(function, kernel, target);
   const loop::Kernel& source = function.kernels[kernel];
   HY_ASSIGN(std::vector<ScheduleRecord> rows, EnumerateRow(function, kernel, target));
   std::vector<ScheduleRecord> records = EnumerateAttention(function, kernel, target);
@@ -59,7 +59,12 @@ Result<std::vector<ScheduleRecord>> EnumerateSchedules(const loop::Function& fun
 
 Result<ScheduledKernel> BuildKernel(const loop::Function& function, uint32_t kernel,
                                     const ScheduleRecord& record, const Target& target) {
-  HY_TRY(CheckArguments(function, kernel, target));
+  HY_TRY(CheckArguments(function, kernel));
+  bool for_gpu = record.kind == ScheduleKind::kGpuMap || record.kind == ScheduleKind::kGpuTeam;
+  if (for_gpu != (target.kind != TargetKind::kCpu))
+    return InvalidArgument("Schedule '{}' does not fit target '{}'.", FormatSchedule(record),
+                           target.name);
+  if (for_gpu) return BuildGpuLoops(function, kernel, record, target);
   if (record.kind == ScheduleKind::kRow) return BuildRow(function, kernel, record, target);
   if (record.kind == ScheduleKind::kAttention)
     return BuildAttention(function, kernel, record, target);

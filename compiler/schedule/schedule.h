@@ -23,6 +23,8 @@ enum class ScheduleKind : uint8_t {
   kRow,          // loop nests as written: one vector loop per nest, outer parallel loops over tasks
   kContraction,  // register tiles over a packed or in-place operand B, epilogue on the tile
   kAttention,    // rows of contractions and row loops; tiles over the rows of a task
+  kGpuMap,       // one workitem per vector of outer iterations
+  kGpuTeam,      // workitems that share an outer iteration and spread its loops
 };
 
 // How the vector-side operand of a contraction (B: the one whose elements fill vectors) is read.
@@ -53,6 +55,12 @@ struct ScheduleRecord {
   int64_t nc = 0;     // columns of C per task, a multiple of nv * lanes
   OperandMode b = OperandMode::kPacked;
   bool pack_a = false;  // the broadcast side is copied into workgroup memory first
+  // GPU map and team. lanes: elements per vector; unroll: vectors per workitem (map), steps in
+  // flight (team); vector_loops: the innermost of the loops that are counted through together.
+  int32_t workgroup = 0;    // workitems
+  int32_t team = 0;         // workitems that share an iteration
+  bool columns = false;     // team: vectors run along the chain, not along the spread loops
+  bool persistent = false;  // team: loops of known extent are written out, rows stay in registers
 
   friend bool operator==(const ScheduleRecord&, const ScheduleRecord&) = default;
 };

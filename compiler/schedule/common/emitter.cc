@@ -194,6 +194,11 @@ Emitter::Index Emitter::LowerIndex(Expr e) {
   if (only_axis) {
     std::optional<Expr> stride = exprs_.StrideOf(e, axis_.symbol);
     Expr at_base = e;
+    if (options_.state_alignment && axis_.aligned && stride && exprs_.IsConst(*stride, 1)) {
+      // The base is a multiple of the lanes.
+      std::pair<Expr, Expr> base(axis_.symbol, exprs_.Const(0));
+      index.align = AlignmentOf(exprs_.Substitute(e, {&base, 1}));
+    }
     if (!stride && axis_.aligned) {
       // Within an aligned vector, division and remainder by a multiple of the lanes change in one
       // place only: symbol = quotient * lanes + lane lets the arena see that.
@@ -215,6 +220,7 @@ Emitter::Index Emitter::LowerIndex(Expr e) {
       if (stride) {
         std::pair<Expr, Expr> zero(split.lane, exprs_.Const(0));
         at_base = exprs_.Substitute(rewritten, {&zero, 1});
+        if (options_.state_alignment) index.align = AlignmentOf(at_base);
         Bind(split.quotient, writer_.FloorDiv(axis_.base, writer_.Index(axis_.lanes), true));
       }
     }
@@ -236,8 +242,17 @@ Emitter::Index Emitter::LowerIndex(Expr e) {
   return index;
 }
 
+int Emitter::AlignmentOf(Expr base) {
+  int align = axis_.lanes;
+  while (align > 1 && (axis_.lanes % align != 0 || !exprs_.KnownMultipleOf(base, align)))
+    align /= 2;
+  return align;
+}
+
 Emitter::Index Emitter::Shifted(Index index, const Place& place) {
-  if (place.offset != kNone) index.value = writer_.Add(index.value, place.offset);
+  if (place.offset == kNone) return index;
+  index.value = writer_.Add(index.value, place.offset);
+  index.align = 1;
   return index;
 }
 
@@ -316,11 +331,16 @@ Status Emitter::EmitOp(loop::OpId id) {
     case OpKind::kYield:
       return OkStatus();
     case OpKind::kLoop:
-      if (op.loop == loop::LoopKind::kParallel) return EmitParallel(id, kNone, kNone);
-      if (op.loop == loop::LoopKind::kReduce) return EmitReduce(id);
-      return EmitSequential(op);
+      return EmitLoop(id);
   }
   HY_UNREACHABLE("loop op kind");
+}
+
+Status Emitter::EmitLoop(loop::OpId id) {
+  const loop::Op& op = kernel_.ops[id];
+  if (op.loop == loop::LoopKind::kParallel) return EmitParallel(id, kNone, kNone);
+  if (op.loop == loop::LoopKind::kReduce) return EmitReduce(id);
+  return EmitSequential(op);
 }
 
 Status Emitter::EmitBlock(loop::BlockId block) {
@@ -388,8 +408,9 @@ Status Emitter::EmitLoad(const loop::Op& op) {
     if (other == kNone) other = writer_.Const(op.dtype, 0);
   }
   if (index.kind == Index::Kind::kContiguous) {
-    result = all == kNone ? writer_.Load(place.buffer, index.value, axis_.lanes, stable)
-                          : writer_.LoadMasked(place.buffer, index.value, all, other, stable);
+    result = all == kNone
+                 ? writer_.Load(place.buffer, index.value, axis_.lanes, stable, index.align)
+                 : writer_.LoadMasked(place.buffer, index.value, all, other, stable, index.align);
   } else {
     V indices = Vectorised(index);
     result = all == kNone ? writer_.Gather(place.buffer, indices, stable)
@@ -418,7 +439,7 @@ Status Emitter::EmitStore(const loop::Op& op) {
   if (all != kNone) all = writer_.Splat(all, axis_.lanes);
   value = writer_.Splat(value, axis_.lanes);
   if (index.kind == Index::Kind::kContiguous) {
-    writer_.Store(place.buffer, index.value, value, all);
+    writer_.Store(place.buffer, index.value, value, all, index.align);
   } else {
     writer_.Scatter(place.buffer, Vectorised(index), value, all);
   }

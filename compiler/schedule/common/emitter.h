@@ -28,11 +28,13 @@ class Emitter {
     int lanes = 1;                      // of vectorised loops
     int unroll = 1;                     // accumulators per vectorised reduction
     bool masked_tails = true;           // false: the rest of a vector loop runs as scalars
+    bool state_alignment = false;       // contiguous accesses say what their index is a multiple of
     std::set<loop::OpId> vector_loops;  // kLoop ops
   };
 
   Emitter(const loop::Function& function, const loop::Kernel& kernel, Writer& writer,
           Options options);
+  virtual ~Emitter() = default;
 
   // Where a value of the loop nest is known already (an accumulator in registers).
   void SetValue(loop::ValueId value, V v) { values_[value] = v; }
@@ -79,7 +81,7 @@ class Emitter {
   std::vector<Binding> bindings;
   std::vector<Expr> scalars;
 
- private:
+ protected:
   struct Axis {
     Expr symbol;
     V base = kernel::kNone;
@@ -94,6 +96,7 @@ class Emitter {
   struct Index {
     enum class Kind { kUniform, kContiguous, kVector } kind = Kind::kUniform;
     V value = kernel::kNone;  // scalar, scalar of lane 0, or vector
+    int align = 1;            // kContiguous: `value` is a multiple of it
   };
   struct Group {
     Expr flat;
@@ -107,6 +110,7 @@ class Emitter {
   bool Varies(Expr e);
   V EvaluateIn(Expr e, bool vector);
   Index LowerIndex(Expr e);
+  int AlignmentOf(Expr base);  // the largest power of two up to the lanes that divides it
   Index Shifted(Index index, const Place& place);
   Place PlaceOf(loop::BufferId buffer);
   V Vectorised(Index index);
@@ -115,13 +119,19 @@ class Emitter {
   // one.
   V IndirectMask(Expr index);
   Status EmitScalar(const loop::Op& op);
-  Status EmitLoad(const loop::Op& op);
-  Status EmitStore(const loop::Op& op);
-  Status EmitScatter(const loop::Op& op);
+  virtual Status EmitLoad(const loop::Op& op);
+  virtual Status EmitStore(const loop::Op& op);
+  virtual Status EmitScatter(const loop::Op& op);
   Status EmitIndirect(const loop::Op& op);
+  // Of any kind. Derived classes spread loops over the workitems that share an iteration.
+  virtual Status EmitLoop(loop::OpId op);
   Status EmitReduce(loop::OpId id);
   Status EmitSequential(const loop::Op& op);
+  // Emits the body once and adds what it yields; ReduceStep leaves masked lanes as they were.
+  Status Accumulate(const loop::Op& op, std::vector<V>& accumulators);
   Status ReduceStep(const loop::Op& op, std::vector<V>& accumulators);
+  // Binds the results of the op to what its accumulators (two of an arg reduction) ended as.
+  void FinishReduce(const loop::Op& op, Expr extent, const std::vector<V>& accumulators);
   Status ReduceScalarLoop(const loop::Op& op, V lo, V hi, std::vector<V>& accumulators);
   Status ReduceVectorLoop(const loop::Op& op, std::vector<V>& results);
   std::vector<V> ReduceLanes(const loop::Op& op, std::vector<V> accumulators, int chains);

@@ -253,12 +253,10 @@ void Emitter::Combine(const loop::Op& op, std::vector<V>& accumulators,
   }
 }
 
-// Emits the body once and adds what it yields. A float sum of products becomes a fused
-// multiply-add.
-Status Emitter::ReduceStep(const loop::Op& op, std::vector<V>& accumulators) {
+// A float sum of products becomes a fused multiply-add.
+Status Emitter::Accumulate(const loop::Op& op, std::vector<V>& accumulators) {
   HY_TRY(EmitBlock(op.body));
   std::vector<V> values = YieldsOf(op.body);
-  std::vector<V> before = accumulators;
   if (op.reduces.size() == 1 && op.reduces[0] == ReduceKind::kSum && IsFloat(op.dtype) &&
       !kernel_.ordered_reductions) {
     const loop::Op& yield = kernel_.ops[kernel_.blocks[op.body].ops.back()];
@@ -277,6 +275,12 @@ Status Emitter::ReduceStep(const loop::Op& op, std::vector<V>& accumulators) {
   } else {
     Combine(op, accumulators, values);
   }
+  return OkStatus();
+}
+
+Status Emitter::ReduceStep(const loop::Op& op, std::vector<V>& accumulators) {
+  std::vector<V> before = accumulators;
+  HY_TRY(Accumulate(op, accumulators));
   if (axis_.lanes > 1 && axis_.mask != kNone && axis_.symbol == op.symbol)
     for (size_t i = 0; i < accumulators.size(); ++i)
       accumulators[i] = writer_.Select(axis_.mask, accumulators[i], before[i]);
@@ -341,16 +345,20 @@ Status Emitter::EmitReduce(loop::OpId id) {
       HY_TRY(ReduceScalarLoop(op, writer_.Index(0), Evaluate(op.extent), results));
     }
   }
+  FinishReduce(op, op.extent, results);
+  return OkStatus();
+}
+
+void Emitter::FinishReduce(const loop::Op& op, Expr extent, const std::vector<V>& accumulators) {
   std::vector<Slot> slots = SlotsOf(kernel_, op);
   for (size_t i = 0; i < slots.size(); ++i) {
-    V result = results[slots[i].at + (IsArg(slots[i].kind) ? 1 : 0)];
-    if (IsArg(slots[i].kind) && exprs_.RangeOf(Resolve(op.extent)).lo < 1) {
-      V none = writer_.Compare(Opcode::kEq, Evaluate(op.extent), writer_.Index(0));
+    V result = accumulators[slots[i].at + (IsArg(slots[i].kind) ? 1 : 0)];
+    if (IsArg(slots[i].kind) && exprs_.RangeOf(Resolve(extent)).lo < 1) {
+      V none = writer_.Compare(Opcode::kEq, Evaluate(extent), writer_.Index(0));
       result = writer_.Select(none, writer_.Const(writer_.TypeOf(result).dtype, 0), result);
     }
     values_[op.results[i]] = result;
   }
-  return OkStatus();
 }
 
 // Accumulators of all chains (chain-major) to scalars: chains pairwise by halves, then across

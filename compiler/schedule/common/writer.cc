@@ -28,15 +28,21 @@ BufferId Writer::AddParameter(kernel::Buffer buffer) {
   return static_cast<BufferId>(kernel_.buffers.size() - 1);
 }
 
-BufferId Writer::AddAllocation(std::string name, DType dtype, int64_t elements) {
+BufferId Writer::AddAllocation(std::string name, DType dtype, int64_t elements,
+                               kernel::MemorySpace space) {
   kernel::Buffer buffer;
   buffer.name = std::move(name);
   buffer.dtype = dtype;
-  buffer.space = kernel::MemorySpace::kWorkgroup;
+  buffer.space = space;
   buffer.access = kernel::Access::kReadWrite;
   buffer.elements = elements;
   kernel_.buffers.push_back(std::move(buffer));
   return static_cast<BufferId>(kernel_.buffers.size() - 1);
+}
+
+void Writer::SetWorkgroup(int64_t workitems, int32_t subgroup_size) {
+  kernel_.workgroup_size[0] = workitems;
+  kernel_.subgroup_size = subgroup_size;
 }
 
 uint32_t Writer::AddScalar(std::string name) {
@@ -127,6 +133,10 @@ Writer::V Writer::ScalarParameter(uint32_t index) {
 
 Writer::V Writer::WorkgroupId(int axis) {
   return Pure(Opcode::kWorkgroupId, Type{index_dtype_, 1}, {}, {axis});
+}
+
+Writer::V Writer::WorkitemId(int axis) {
+  return Pure(Opcode::kWorkitemId, Type{index_dtype_, 1}, {}, {axis});
 }
 
 Writer::V Writer::Splat(V v, int lanes) {
@@ -262,19 +272,27 @@ Writer::V Writer::LoadOp(Op op, bool stable) {
   return Place(std::move(op), depth, true);
 }
 
-Writer::V Writer::Load(BufferId buffer, V index, int lanes, bool stable) {
+namespace {
+std::vector<int64_t> Alignment(int align) {
+  return align > 1 ? std::vector<int64_t>{align} : std::vector<int64_t>{};
+}
+}  // namespace
+
+Writer::V Writer::Load(BufferId buffer, V index, int lanes, bool stable, int align) {
   Op op;
   op.opcode = Opcode::kLoad;
   op.buffer = buffer;
   op.type.lanes = static_cast<uint16_t>(lanes);
   op.operands = {index};
+  op.immediates = Alignment(align);
   return LoadOp(std::move(op), stable);
 }
 
-Writer::V Writer::LoadMasked(BufferId buffer, V index, V mask, V other, bool stable) {
+Writer::V Writer::LoadMasked(BufferId buffer, V index, V mask, V other, bool stable, int align) {
   Op op;
   op.opcode = Opcode::kLoad;
   op.buffer = buffer;
+  op.immediates = Alignment(align);
   op.type.lanes = static_cast<uint16_t>(LanesOf(mask));
   op.operands = {index, mask, Splat(other, LanesOf(mask))};
   return LoadOp(std::move(op), stable);
@@ -298,9 +316,10 @@ Writer::V Writer::GatherMasked(BufferId buffer, V indices, V mask, V other, bool
   return LoadOp(std::move(op), stable);
 }
 
-void Writer::Store(BufferId buffer, V index, V value, V mask) {
+void Writer::Store(BufferId buffer, V index, V value, V mask, int align) {
   Op op;
   op.opcode = Opcode::kStore;
+  op.immediates = Alignment(align);
   op.buffer = buffer;
   op.operands = {index, value};
   if (mask != kernel::kNone) op.operands.push_back(mask);
@@ -314,6 +333,21 @@ void Writer::Scatter(BufferId buffer, V indices, V value, V mask) {
   op.operands = {indices, value};
   if (mask != kernel::kNone) op.operands.push_back(mask);
   Effect(std::move(op));
+}
+
+void Writer::Barrier() {
+  Op op;
+  op.opcode = Opcode::kBarrier;
+  Effect(std::move(op));
+}
+
+Writer::V Writer::ShuffleXor(V value, int mask) {
+  Op op;
+  op.opcode = Opcode::kSubgroupShuffleXor;
+  op.type = TypeOf(value);
+  op.operands = {value};
+  op.immediates = {mask};
+  return Place(std::move(op), scopes_.size() - 1, false);
 }
 
 void Writer::Report(V condition, V value, V limit, int64_t reason, uint32_t site) {

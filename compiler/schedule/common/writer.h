@@ -28,7 +28,10 @@ class Writer {
   // Parameters must all be added before Finish; the order of calls is the binding order.
   // Allocations are moved behind them by Finish.
   kernel::BufferId AddParameter(kernel::Buffer buffer);
-  kernel::BufferId AddAllocation(std::string name, DType dtype, int64_t elements);
+  kernel::BufferId AddAllocation(std::string name, DType dtype, int64_t elements,
+                                 kernel::MemorySpace space = kernel::MemorySpace::kWorkgroup);
+  // One-dimensional; the subgroup size that the code relies on, 0: any.
+  void SetWorkgroup(int64_t workitems, int32_t subgroup_size);
   kernel::Buffer& BufferAt(kernel::BufferId id) { return kernel_.buffers[id]; }
   uint32_t AddScalar(std::string name);  // returns its parameter index
   uint32_t AddSite(const kernel::ReportSite& site);
@@ -40,6 +43,7 @@ class Writer {
   V Index(int64_t value) { return Const(index_dtype_, value); }
   V ScalarParameter(uint32_t index);
   V WorkgroupId(int axis);
+  V WorkitemId(int axis);
   V Add(V a, V b);
   V Sub(V a, V b);
   V Mul(V a, V b);
@@ -62,12 +66,16 @@ class Writer {
 
   // Memory. `stable`: nothing in this kernel writes the buffer, so equal loads are shared and leave
   // loops that run at least once.
-  V Load(kernel::BufferId buffer, V index, int lanes, bool stable);
-  V LoadMasked(kernel::BufferId buffer, V index, V mask, V other, bool stable);
+  // `align`: the index is a known multiple of it.
+  V Load(kernel::BufferId buffer, V index, int lanes, bool stable, int align = 1);
+  V LoadMasked(kernel::BufferId buffer, V index, V mask, V other, bool stable, int align = 1);
   V Gather(kernel::BufferId buffer, V indices, bool stable);
   V GatherMasked(kernel::BufferId buffer, V indices, V mask, V other, bool stable);
-  void Store(kernel::BufferId buffer, V index, V value, V mask = kernel::kNone);
+  void Store(kernel::BufferId buffer, V index, V value, V mask = kernel::kNone, int align = 1);
   void Scatter(kernel::BufferId buffer, V indices, V value, V mask = kernel::kNone);
+  // Workitems together: reached by all of the workgroup, or of the subgroup.
+  void Barrier();
+  V ShuffleXor(V value, int mask);
   void Report(V condition, V value, V limit, int64_t reason, uint32_t site);
 
   // Structured control flow. Begin opens a scope that values of inner ops may not leave, except

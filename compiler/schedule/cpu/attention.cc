@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "compiler/schedule/common/emitter.h"
 #include "compiler/schedule/common/nest.h"
-#include "compiler/schedule/cpu/row.h"
+#include "compiler/schedule/common/pieces.h"
 
 namespace halyard::schedule {
 

@@ -6,9 +6,9 @@
 #include <functional>
 
 #include "base/check.h"
-#include "compiler/schedule/cpu/contraction.h"
 #include "compiler/schedule/common/emitter.h"
-#include "compiler/schedule/cpu/row.h"
+#include "compiler/schedule/common/pieces.h"
+#include "compiler/schedule/cpu/contraction.h"
 
 namespace halyard::schedule {
 

@@ -19,7 +19,4 @@ Result<std::vector<ScheduleRecord>> EnumerateRow(const loop::Function& function,
 Result<ScheduledKernel> BuildRow(const loop::Function& function, uint32_t kernel,
                                  const ScheduleRecord& record, const Target& target);
 
-// "[A-Za-z0-9_]+" from any name.
-std::string KernelName(std::string_view name, std::string_view suffix);
-
 }  // namespace halyard::schedule

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds the map and team schedules, piece by piece. Pieces that a team cannot share are maps.
+#include "compiler/schedule/gpu/loops.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "compiler/schedule/gpu/piece_plan.h"
+#include "compiler/schedule/gpu/team.h"
+
+namespace halyard::schedule {
+
+using kernel::kNone;
+using kernel::Opcode;
+using loop::Op;
+using loop::OpKind;
+using V = kernel::ValueId;
+
+namespace {
+
+constexpr int64_t kMaxPrivateBytes = 1024;         // of one workitem's local buffer
+constexpr int64_t kReservedWorkgroupBytes = 8192;  // for partial results of reductions
+
+bool IsPowerOfTwo(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
+
+class GpuLoopBuilder {
+ public:
+  GpuLoopBuilder(const loop::Function& function, const loop::Kernel& kernel,
+                 const ScheduleRecord& record, const Target& target)
+      : nest_(function, kernel), exprs_(*function.exprs), record_(record), target_(target) {}
+
+  Result<ScheduledKernel> Build() {
+    HY_TRY(CheckRecord());
+    scheduled_.record = record_;
+    std::vector<Piece> pieces = Cut(nest_);
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      std::string suffix = pieces.size() == 1 ? "" : fmt::format("_{}", i);
+      bool team = record_.kind == ScheduleKind::kGpuTeam && MayBeTeam(nest_, pieces[i]);
+      HY_TRY_CONTEXT(team ? BuildTeam(pieces[i], suffix) : BuildMap(pieces[i], suffix),
+                     "scheduling kernel '{}'", nest_.kernel.name);
+    }
+    return std::move(scheduled_);
+  }
+
+ private:
+  Status CheckRecord() const;
+  Status BuildMap(const Piece& piece, const std::string& suffix);
+  Status BuildTeam(const Piece& piece, const std::string& suffix);
+  std::set<loop::BufferId> LocalsOf(const Piece& piece) const;
+  Status PlaceTeamBuffers(const Piece& piece, Writer& writer, TeamEmitter& emitter,
+                          const TeamEmitter::Team& team, Expr blocks, V row);
+  // Places a local buffer in a workspace; one part per `owner` of `owners`.
+  Status PlaceInWorkspace(loop::BufferId id, Emitter& emitter, Writer& writer, Expr owners,
+                          V owner);
+  void Finish(Writer& writer, const Emitter& emitter, const Grid& grid);
+
+  Nest nest_;
+  ExprArena& exprs_;
+  const ScheduleRecord& record_;
+  const Target& target_;
+  ScheduledKernel scheduled_;
+};
+
+Status GpuLoopBuilder::CheckRecord() const {
+  auto bad = [&](const char* what) {
+    return InvalidArgument("Schedule '{}' of kernel '{}' has {}.", FormatSchedule(record_),
+                           nest_.kernel.name, what);
+  };
+  if (!IsPowerOfTwo(record_.lanes) || record_.lanes > 16)
+    return bad("lanes that are no power of two up to 16");
+  if (!IsPowerOfTwo(record_.unroll) || record_.unroll > 16)
+    return bad("an unroll that is no power of two up to 16");
+  if (!IsPowerOfTwo(record_.workgroup) || record_.workgroup > target_.gpu.max_workgroup_size)
+    return bad("a workgroup that is no power of two within the device's limit");
+  if (record_.kind == ScheduleKind::kGpuTeam &&
+      (!IsPowerOfTwo(record_.team) || record_.workgroup % record_.team != 0 ||
+       record_.workgroup % std::max(1, target_.gpu.subgroup_size) != 0))
+    return bad("a team that does not fit its workgroup");
+  for (int loop : record_.vector_loops)
+    if (loop < 0 || static_cast<size_t>(loop) >= nest_.loops.size())
+      return bad("a loop that the kernel does not have");
+  return OkStatus();
+}
+
+std::set<loop::BufferId> GpuLoopBuilder::LocalsOf(const Piece& piece) const {
+  std::set<loop::BufferId> locals;
+  for (const AccessSite& site : nest_.accesses) {
+    loop::BufferId id = nest_.kernel.ops[site.op].buffer;
+    if (nest_.function.buffers[id].role == loop::BufferRole::kLocal && IsInPiece(piece, site))
+      locals.insert(id);
+  }
+  return locals;
+}
+
+Status GpuLoopBuilder::PlaceInWorkspace(loop::BufferId id, Emitter& emitter, Writer& writer,
+                                        Expr owners, V owner) {
+  const loop::Buffer& local = nest_.function.buffers[id];
+  for (Expr symbol : exprs_.SymbolsOf(local.elements))
+    if (exprs_.SymbolKindOf(symbol) != SymbolKind::kDim)
+      return Unimplemented("Local buffer '{}' has a size that depends on a loop ({}).", local.name,
+                           exprs_.Format(local.elements));
+  Workspace workspace;
+  int64_t element_bytes = std::max(1, BitWidth(local.dtype) / 8);
+  workspace.bytes = exprs_.Mul(exprs_.Mul(owners, local.elements), exprs_.Const(element_bytes));
+  scheduled_.workspaces.push_back(workspace);
+  kernel::Buffer parameter;
+  parameter.name = local.name;
+  parameter.dtype = local.dtype;
+  parameter.access = kernel::Access::kReadWrite;
+  Binding binding{Binding::Kind::kWorkspace,
+                  static_cast<uint32_t>(scheduled_.workspaces.size() - 1)};
+  kernel::BufferId place = emitter.AddBinding(binding, std::move(parameter));
+  emitter.PlaceLocal(id, place,
+                     owner == kNone ? kNone : writer.Mul(owner, emitter.Evaluate(local.elements)));
+  return OkStatus();
+}
+
+void GpuLoopBuilder::Finish(Writer& writer, const Emitter& emitter, const Grid& grid) {
+  Dispatch dispatch;
+  dispatch.kernel = static_cast<uint32_t>(scheduled_.kernels.size());
+  dispatch.bindings = emitter.bindings;
+  dispatch.scalars = emitter.scalars;
+  std::copy(std::begin(grid.extents), std::end(grid.extents), std::begin(dispatch.grid));
+  scheduled_.kernels.push_back(writer.Finish());
+  scheduled_.dispatches.push_back(std::move(dispatch));
+}
+
+Status GpuLoopBuilder::BuildMap(const Piece& piece, const std::string& suffix) {
+  ChainSplit split = SplitChain(nest_, piece);
+  // The loop that the schedule names counts fastest.
+  for (int loop : record_.vector_loops) {
+    auto it = std::find(split.grid.begin(), split.grid.end(), loop);
+    if (it != split.grid.end()) std::rotate(it, it + 1, split.grid.end());
+  }
+  Expr total = CountOf(nest_, split.grid);
+  int lanes = split.grid.empty() || !MayVectorise(nest_, split.grid) ? 1 : record_.lanes;
+  int unroll = split.grid.empty() ? 1 : record_.unroll;
+  int64_t workgroup = split.grid.empty() ? 1 : record_.workgroup;
+  int64_t per_block = workgroup * unroll * lanes;
+
+  Writer writer(KernelName(nest_.kernel.name, suffix), IndexType(nest_));
+  writer.SetWorkgroup(workgroup, 0);
+  Emitter emitter(nest_.function, nest_.kernel, writer, GpuEmitterOptions());
+  Grid grid(exprs_, target_, exprs_.CeilDiv(total, exprs_.Const(per_block)));
+  Expr flat = exprs_.Loop("flat", total);
+  std::vector<std::pair<Expr, Expr>> digits;
+  for (int loop : split.grid) digits.emplace_back(nest_.OpOf(loop).symbol, nest_.OpOf(loop).extent);
+  emitter.Flatten(flat, std::move(digits));
+  V first = writer.Index(0), block = writer.Index(0), item = writer.Index(0);
+  if (!split.grid.empty()) {
+    block = writer.Mul(grid.Block(writer), writer.Index(per_block));
+    item = writer.WorkitemId(0);
+    first = writer.Add(block, writer.Mul(item, writer.Index(lanes)));
+  }
+
+  for (loop::BufferId id : LocalsOf(piece)) {
+    const loop::Buffer& local = nest_.function.buffers[id];
+    std::optional<int64_t> elements = exprs_.AsConst(local.elements);
+    if (elements && *elements * std::max(1, BitWidth(local.dtype) / 8) <= kMaxPrivateBytes) {
+      emitter.PlaceLocal(
+          id,
+          writer.AddAllocation(local.name, local.dtype, std::max<int64_t>(1, *elements),
+                               kernel::MemorySpace::kPrivate),
+          kNone);
+    } else {
+      // With local buffers lanes are 1; vectors of one workitem follow each other, so that it
+      // needs one part only.
+      Expr owners =
+          exprs_.Mul(exprs_.CeilDiv(total, exprs_.Const(per_block)), exprs_.Const(workgroup));
+      V owner = split.grid.empty()
+                    ? V{kNone}
+                    : writer.Add(writer.Mul(grid.Block(writer), writer.Index(workgroup)), item);
+      HY_TRY(PlaceInWorkspace(id, emitter, writer, owners, owner));
+    }
+  }
+
+  auto body = [&](V base, V mask) -> Status {
+    emitter.BeginVector(flat, base, lanes, /*aligned=*/true, mask);
+    loop::OpId top =
+        piece.chain.empty() ? loop::kNone : nest_.loops[static_cast<size_t>(piece.chain[0])].op;
+    for (loop::OpId id : piece.ops)
+      if (id != top) HY_TRY(emitter.EmitOp(id));
+    for (int loop : split.serial) {
+      const Op& op = nest_.OpOf(loop);
+      Writer::Loop serial = writer.BeginFor(writer.Index(0), emitter.Evaluate(op.extent),
+                                            writer.Index(1), {}, exprs_.RangeOf(op.extent).lo >= 1);
+      emitter.Bind(op.symbol, serial.variable);
+    }
+    if (!piece.chain.empty()) {
+      for (int loop : piece.chain)
+        if (loop != piece.chain.back())
+          for (loop::OpId id : nest_.kernel.blocks[nest_.OpOf(loop).body].ops)
+            if (nest_.kernel.ops[id].kind == OpKind::kConst) HY_TRY(emitter.EmitOp(id));
+      HY_TRY(emitter.EmitBlock(nest_.OpOf(piece.chain.back()).body));
+    }
+    for (size_t i = 0; i < split.serial.size(); ++i) writer.EndFor({});
+    emitter.EndVector();
+    return OkStatus();
+  };
+  auto vector_at = [&](int u) {
+    return writer.Add(first, writer.Index(int64_t{u} * workgroup * lanes));
+  };
+  // A vector that may lie at or beyond the end.
+  auto guarded = [&](V base) -> Status {
+    V end = emitter.Evaluate(total);
+    writer.BeginIf(writer.Compare(Opcode::kLt, base, end));
+    V mask = kNone;
+    if (lanes > 1 && !exprs_.KnownMultipleOf(total, lanes)) {
+      V index = writer.Add(base, writer.Iota(writer.index_dtype(), lanes));
+      mask = writer.Compare(Opcode::kLt, index, writer.Splat(end, lanes));
+    }
+    HY_TRY(body(base, mask));
+    writer.EndIf({});
+    return OkStatus();
+  };
+  if (!grid.is_folded && exprs_.KnownMultipleOf(total, per_block)) {
+    for (int u = 0; u < unroll; ++u) HY_TRY(body(vector_at(u), kNone));
+  } else if (lanes * unroll == 1) {
+    HY_TRY(guarded(first));
+  } else {
+    // Whole workgroups without a test, so that their loads are issued together.
+    V end = emitter.Evaluate(total);
+    V whole = writer.Compare(Opcode::kLe, writer.Add(block, writer.Index(per_block)), end);
+    writer.BeginIf(whole);
+    for (int u = 0; u < unroll; ++u) HY_TRY(body(vector_at(u), kNone));
+    writer.BeginElse({});
+    for (int u = 0; u < unroll; ++u) HY_TRY(guarded(vector_at(u)));
+    writer.EndIf({});
+  }
+  Finish(writer, emitter, grid);
+  return OkStatus();
+}
+
+Status GpuLoopBuilder::PlaceTeamBuffers(const Piece& piece, Writer& writer, TeamEmitter& emitter,
+                                        const TeamEmitter::Team& team, Expr blocks, V row) {
+  // Buffers that one op of the row writes and another one touches.
+  std::map<loop::BufferId, std::pair<int, bool>> uses;
+  for (const AccessSite& site : nest_.accesses) {
+    if (!IsInPiece(piece, site)) continue;
+    const Op& op = nest_.kernel.ops[site.op];
+    auto& [count, is_written] = uses[op.buffer];
+    ++count;
+    is_written |= op.kind != OpKind::kLoad;
+  }
+  int64_t rows_per_block = team.workgroup / team.size;
+  int64_t room = target_.gpu.workgroup_memory_bytes - kReservedWorkgroupBytes;
+  std::set<loop::BufferId> locals = LocalsOf(piece);
+  if (team.columns && !locals.empty())
+    return InvalidArgument("Schedule '{}' has columns, but kernel '{}' has local buffers.",
+                           FormatSchedule(record_), nest_.kernel.name);
+  for (loop::BufferId id : locals) {
+    const loop::Buffer& local = nest_.function.buffers[id];
+    bool own = emitter.IsUsedByOwner(id);
+    std::optional<int64_t> elements = exprs_.AsConst(local.elements);
+    int64_t bytes = elements ? rows_per_block * *elements * (BitWidth(local.dtype) / 8) : INT64_MAX;
+    if (own && team.persistent && elements) {
+      emitter.KeepInRegisters(id);
+      continue;
+    }
+    if (!own) emitter.ShareBuffer(id);
+    if (bytes <= room && BitWidth(local.dtype) >= 32) {
+      room -= bytes;
+      kernel::BufferId place = writer.AddAllocation(
+          local.name, local.dtype, std::max<int64_t>(1, rows_per_block * *elements));
+      V slot = writer.FloorDiv(team.item, writer.Index(team.size), true);
+      emitter.PlaceLocal(id, place, writer.Mul(slot, writer.Index(*elements)));
+    } else {
+      Expr owners = exprs_.Mul(blocks, exprs_.Const(rows_per_block));
+      HY_TRY(PlaceInWorkspace(id, emitter, writer, owners, row));
+    }
+  }
+  for (const auto& [id, use] : uses)
+    if (use.second && use.first > 1 && locals.count(id) == 0) emitter.ShareBuffer(id);
+  return OkStatus();
+}
+
+Status GpuLoopBuilder::BuildTeam(const Piece& piece, const std::string& suffix) {
+  Writer writer(KernelName(nest_.kernel.name, suffix), IndexType(nest_));
+  writer.SetWorkgroup(record_.workgroup, target_.gpu.subgroup_size);
+  ChainSplit split = SplitChain(nest_, piece);
+  for (int loop : record_.vector_loops) {
+    auto it = std::find(split.grid.begin(), split.grid.end(), loop);
+    if (it != split.grid.end()) std::rotate(it, it + 1, split.grid.end());
+  }
+  const std::vector<loop::OpId>& row_ops = RowOps(nest_, piece);
+  std::vector<RowLoop> row_loops = RowLoops(nest_, piece);
+  Expr rows = CountOf(nest_, split.grid);
+
+  TeamEmitter::Team team;
+  team.columns = record_.columns && !split.grid.empty();
+  team.size = record_.team;
+  team.workgroup = record_.workgroup;
+  team.subgroup = std::max(1, target_.gpu.subgroup_size);
+  team.unroll = record_.unroll;
+  team.item = writer.WorkitemId(0);
+  int chain_lanes = 1;
+  if (team.columns) {
+    if (MayVectorise(nest_, split.grid)) chain_lanes = record_.lanes;
+    team.width = team.workgroup / team.size;
+    team.member = writer.FloorDiv(team.item, writer.Index(team.width), true);
+  } else {
+    bool vectors = true;
+    for (const RowLoop& loop : row_loops) vectors &= nest_.CanVectorise(loop.inner);
+    team.lanes = vectors ? record_.lanes : 1;
+    team.persistent = record_.persistent;
+    team.member = writer.FloorMod(team.item, writer.Index(team.size), true);
+  }
+
+  // Rows of a workgroup: one per team, or one vector per column of workitems.
+  int64_t rows_per_block =
+      team.columns ? int64_t{team.width} * chain_lanes : team.workgroup / team.size;
+  Expr blocks = exprs_.CeilDiv(rows, exprs_.Const(rows_per_block));
+  Grid grid(exprs_, target_, blocks);
+  V slot = team.columns ? writer.FloorMod(team.item, writer.Index(team.width), true)
+                        : writer.FloorDiv(team.item, writer.Index(team.size), true);
+  V padded = writer.Add(writer.Mul(grid.Block(writer), writer.Index(rows_per_block)),
+                        writer.Mul(slot, writer.Index(chain_lanes)));
+  // Teams beyond the last row do what the first one does, but for its stores: barriers must be
+  // reached by all.
+  V row = split.grid.empty() ? writer.Index(0) : padded;
+  V column_mask = kNone;
+  Emitter::Options options = GpuEmitterOptions();
+  TeamEmitter emitter(nest_, writer, options, team);
+  if (grid.is_folded || !exprs_.KnownMultipleOf(rows, rows_per_block)) {
+    V end = emitter.Evaluate(rows);
+    V valid = writer.Compare(Opcode::kLt, padded, end);
+    if (chain_lanes > 1 && !exprs_.KnownMultipleOf(rows, chain_lanes)) {
+      V index = writer.Add(padded, writer.Iota(writer.index_dtype(), chain_lanes));
+      column_mask = writer.Compare(Opcode::kLt, index, writer.Splat(end, chain_lanes));
+    }
+    row = writer.Select(valid, row, writer.Index(0));
+    emitter.SetValid(valid);
+  }
+
+  emitter.SetLoops(TeamLoops(nest_, row_ops, &emitter));
+  HY_TRY(PlaceTeamBuffers(piece, writer, emitter, team, blocks, padded));
+
+  if (team.columns) {
+    Expr flat = exprs_.Loop("flat", rows);
+    std::vector<std::pair<Expr, Expr>> digits;
+    for (int loop : split.grid)
+      digits.emplace_back(nest_.OpOf(loop).symbol, nest_.OpOf(loop).extent);
+    emitter.Flatten(flat, std::move(digits));
+    emitter.BeginVector(flat, row, chain_lanes, /*aligned=*/true, column_mask);
+  } else {
+    for (size_t i = split.grid.size(); i-- > 0;) {
+      const Op& loop = nest_.OpOf(split.grid[i]);
+      if (i == 0) {
+        emitter.Bind(loop.symbol, row);
+        break;
+      }
+      V extent = emitter.Evaluate(loop.extent);
+      V rest = writer.FloorDiv(row, extent, true);
+      emitter.Bind(loop.symbol, writer.Sub(row, writer.Mul(rest, extent)));
+      row = rest;
+    }
+  }
+  std::vector<loop::OpId> ops;
+  if (!piece.chain.empty()) {
+    loop::OpId top = nest_.loops[static_cast<size_t>(piece.chain[0])].op;
+    for (loop::OpId id : piece.ops)
+      if (id != top) ops.push_back(id);
+    for (int loop : piece.chain)
+      if (loop != piece.chain.back())
+        for (loop::OpId id : nest_.kernel.blocks[nest_.OpOf(loop).body].ops)
+          if (nest_.kernel.ops[id].kind == OpKind::kConst) ops.push_back(id);
+  }
+  ops.insert(ops.end(), row_ops.begin(), row_ops.end());
+  HY_TRY(emitter.EmitRow(ops));
+  if (team.columns) emitter.EndVector();
+  Finish(writer, emitter, grid);
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<ScheduledKernel> BuildGpuLoops(const loop::Function& function, uint32_t kernel,
+                                      const ScheduleRecord& record, const Target& target) {
+  return GpuLoopBuilder(function, function.kernels[kernel], record, target).Build();
+}
+
+}  // namespace halyard::schedule
