@@ -253,7 +253,7 @@ HY_API void hy_device_release(hy_device_t* device);
 HY_API HY_NODISCARD hy_result hy_device_get_info(hy_device_t* device, hy_device_info* info);
 
 typedef int32_t hy_report_format;
-enum { HY_FORMAT_TEXT = 0, HY_FORMAT_JSON = 1, HY_FORMAT_DOT = 2 };
+enum { HY_FORMAT_TEXT = 0, HY_FORMAT_JSON = 1, HY_FORMAT_DOT = 2, HY_FORMAT_HTML = 3 };
 
 /* Writes every capability that is known with its source (api, os, table, measured), as text or JSON.
  * Any thread. HY_UNIMPLEMENTED for other formats; what the writer returns when it stops. */
@@ -454,8 +454,8 @@ enum {
   HY_REPORT_COMMANDS = 6   /* the program itself, in its text form (text only) */
 };
 
-/* Explains the program through the writer: text, JSON, or a DOT graph of blocks and dispatches (for
- * HY_REPORT_ALL). Any thread. HY_UNIMPLEMENTED for a combination that does not exist. */
+/* Explains the program through the writer: text, JSON, or for HY_REPORT_ALL a DOT graph of blocks and
+ * dispatches, or one HTML page that refers to nothing outside it. Any thread. HY_UNIMPLEMENTED for a combination that does not exist. */
 HY_API HY_NODISCARD hy_result hy_program_report(hy_program_t* program, hy_report_kind kind,
                                                 hy_report_format format, hy_writer writer, void* context);
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/recording.h"
+#include "runtime/report_html.h"
 #include "runtime/symbol_binding.h"
 
 namespace halyard::runtime {
@@ -56,6 +57,7 @@ class Reporter {
       json["fallbacks"] = RecordsJson("fallback");
     }
     if (all || kind == ReportKind::kFusion) {
+      json["nodes"] = RecordsJson("node");
       json["fusion"] = RecordsJson("fusion");
       json["dispatches"] = DispatchesJson();
     }
@@ -348,6 +350,9 @@ Result<std::string> MakeReport(const LoadedProgram& program, ReportKind kind, Re
     case ReportFormat::kDot:
       if (kind == ReportKind::kAll) return Reporter(program).Dot();
       return Unimplemented("DOT exists for the report of everything only.");
+    case ReportFormat::kHtml:
+      if (kind == ReportKind::kAll) return MakeHtmlReport(program.program());
+      return Unimplemented("HTML exists for the report of everything only.");
   }
   return InvalidArgument("There is no report format {}.", static_cast<int>(format));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reports: what a loaded program is and why, as text, JSON or DOT. They come from the program's
+// Reports: what a loaded program is and why, as text, JSON, DOT or HTML. They come from the program's
 // records and tables; nothing is computed anew.
 #pragma once
 
@@ -22,7 +22,7 @@ enum class ReportKind : int32_t {
   kPhases = 5,
   kCommands = 6,
 };
-enum class ReportFormat : int32_t { kText = 0, kJson = 1, kDot = 2 };
+enum class ReportFormat : int32_t { kText = 0, kJson = 1, kDot = 2, kHtml = 3 };
 
 // UNIMPLEMENTED for a combination that does not exist.
 Result<std::string> MakeReport(const LoadedProgram& program, ReportKind kind, ReportFormat format);

@@ -196,6 +196,7 @@ class Assembler {
     const graph::Node& node = module_.nodes[segment.interpreted_node];
     Command& command =
         AddCommand(CommandKind::kInterpret, fmt::format("interpret {}", node.op->name));
+    state_.Record("node", node.name, "in the interpreter");
     HY_ASSIGN(command.interpret_text, graph::PrintNodeModule(module_, segment.interpreted_node));
     for (ValueId operand : node.operands) {
       if (operand == kNone) continue;
@@ -243,6 +244,9 @@ class Assembler {
     for (size_t i = 0; i < segment.kernels.size(); ++i) {
       const schedule::ScheduledKernel& scheduled = segment.kernels[i];
       const loop::Kernel& loop_kernel = function.kernels[i];
+      for (const std::string& node : loop_kernel.nodes) {
+        state_.Record("node", node, fmt::format("in dispatch '{}'", loop_kernel.name));
+      }
       std::vector<uint32_t> workspaces;
       for (const schedule::Workspace& workspace : scheduled.workspaces) {
         HY_ASSIGN(const uint32_t range, AddRange(StorageKind::kArena, 0, workspace.bytes,

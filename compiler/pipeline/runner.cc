@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/env.h"
+#include "compiler/pipeline/node_fates.h"
 #include "compiler/pipeline/pipeline.h"
 
 namespace halyard::pipeline {
@@ -106,6 +107,7 @@ Status RunPasses(CompileState& state, const RunOptions& options, std::string_vie
                  std::vector<PhaseTime>* phases) {
   const std::span<const Pass> passes = Passes();
   Dumper dumper(options);
+  NodeFates fates;
   bool is_started = first.empty();
   for (size_t i = 0; i < passes.size(); ++i) {
     const Pass& pass = passes[i];
@@ -119,6 +121,8 @@ Status RunPasses(CompileState& state, const RunOptions& options, std::string_vie
     HY_TRY(pass.run(state));
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     state.level = pass.level_after;
+    if (state.level == Level::kGraph) fates.AfterPass(pass.name, state);
+    if (state.level == Level::kLoop && pass.level_before == Level::kGraph) fates.Record(state);
     if (phases != nullptr) phases->push_back({std::string(pass.name), elapsed.count()});
     HY_TRY_CONTEXT(dumper.AfterPass(i, pass, state), "dumping the result of pass '{}'", pass.name);
     if (pass.name == options.stop_after) break;

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "compiler/pipeline/parse_state.h"
@@ -52,6 +53,36 @@ TEST(PipelineTest, OneAddIsOneDispatch) {
   EXPECT_EQ(program->entries[0].outputs[0].name, "c");
   ASSERT_EQ(program->executables.size(), 1u);
   EXPECT_FALSE(program->executables[0].code.empty());
+}
+
+// What `halyard explain --node` answers from: every node has one record, whatever became of it.
+TEST(PipelineTest, EveryNodeHasAFate) {
+  const auto program = CompileText(R"(graph main(%a: f32[8]) -> (%e, %s) {
+  %k = constant f32[8]{1, 2, 3, 4, 5, 6, 7, 8} "k"
+  %m = neg %k : f32[8] "folded"
+  %b = add %a, %m : f32[8] "sum"
+  %c = neg %a : f32[8] "twin_1"
+  %d = neg %a : f32[8] "twin_2"
+  %f = add %c, %d : f32[8] "twins"
+  %e = add %b, %f : f32[8] "last"
+  %u = abs %a : f32[8] "unused"
+  %s, %t = sort %a {axis = 0} : f32[8], i64[8] "order"
+}
+)");
+  ASSERT_TRUE(program.ok()) << program.status().ToString();
+  std::map<std::string, std::string> fates;
+  for (const program::Record& record : program->records) {
+    if (record.kind == "node") {
+      EXPECT_TRUE(fates.try_emplace(record.subject, record.text).second) << record.subject;
+    }
+  }
+  EXPECT_EQ(fates["folded"], "gone after pass 'fold-constants'");
+  EXPECT_EQ(fates["unused"], "gone: no result needs it");
+  EXPECT_EQ(fates["order"], "in dispatch 'order'");
+  EXPECT_EQ(fates["last"], "in dispatch 'last'");
+  EXPECT_EQ(fates["sum"], fates["last"]);
+  EXPECT_EQ(fates["twin_2"], "gone after pass 'merge-common'");
+  EXPECT_EQ(fates.size(), 8u);
 }
 
 TEST(PipelineTest, ResultsThatNothingComputesAreCopied) {

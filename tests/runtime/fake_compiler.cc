@@ -70,6 +70,9 @@ Result<CompileResult> FakeCompile(const CompileRequest& request) {
     text += "  block device 0 queue 1 waits [0] { copy \"b\" bindings [2, 1] after [] }\n";
   }
   text += "}\nrecord \"fusion\" \"group\" \"a made-up record\"\n";
+  text += "record \"node\" \"folded\" \"gone after pass 'fold-constants'\"\n";
+  text += "record \"node\" \"slow\" \"in the interpreter\"\n";
+  text += "record \"fallback\" \"slow\" \"Op 'odd' runs in the interpreter: no lowering\"\n";
   CompileResult result;
   HY_ASSIGN(result.program, program::Parse(text));
   result.program.devices[0] = request.devices.at(0);

@@ -143,6 +143,29 @@ TEST_F(CommandTest, Explain) {
   EXPECT_THAT(Run("explain copy.onnx --dot"), testing::StartsWith("digraph"));
   EXPECT_THAT(Run("explain copy.onnx --json"), testing::HasSubstr("\"placement\""));
   EXPECT_THAT(Run("explain copy.onnx --commands"), testing::StartsWith("program \""));
+  const std::string page = Run("explain copy.onnx --html");
+  EXPECT_THAT(page, testing::StartsWith("<!DOCTYPE html>"));
+  EXPECT_THAT(page, testing::HasSubstr("a made-up record"));
+  EXPECT_THAT(page, testing::Not(testing::HasSubstr("http")));  // refers to nothing outside
+}
+
+TEST_F(CommandTest, ExplainOneNode) {
+  Write("copy.onnx", "copy");
+  EXPECT_EQ(Run("explain copy.onnx --node folded"),
+            "node: folded\nfate: gone after pass 'fold-constants'\n");
+  EXPECT_EQ(Run("explain copy.onnx --node slow"),
+            "node: slow\nfate: in the interpreter\n"
+            "fallback: Op 'odd' runs in the interpreter: no lowering\n");
+  EXPECT_THAT(Run("explain copy.onnx --node slow --json"),
+              testing::HasSubstr("\"in the interpreter\""));
+  ExpectError(Run("explain copy.onnx --node none"), 2, "The model has no node 'none'");
+  EXPECT_THAT(Run("explain copy.onnx --why-not folded=cpu:0"),
+              testing::StartsWith("COMPUTED_AT_COMPILE_TIME: Node 'folded' runs on no device"));
+  EXPECT_EQ(Run("explain copy.onnx --why-not slow=cpu:0"),
+            "UNSUPPORTED_OP: Op 'odd' runs in the interpreter: no lowering\n");
+  EXPECT_THAT(Run("explain copy.onnx --why-not slow=gpu:0"),
+              testing::StartsWith("NOT_ASKED_FOR: Device 'gpu:0' is not among"));
+  ExpectError(Run("explain copy.onnx --why-not slow"), 1, "--why-not takes NODE=DEVICE");
 }
 
 TEST_F(CommandTest, ErrorsAreOneLineWithTheirStatus) {

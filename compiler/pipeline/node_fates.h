@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// NodeFates: what became of every node of the model, for `halyard explain --node`. A node's source
+// name vanishes from the graph when a pass folds, merges or drops it; the ones that stay end in a
+// dispatch or in the interpreter, which assembly records.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "compiler/pipeline/state.h"
+
+namespace halyard::pipeline {
+
+// Used by the runner around the graph passes. Not thread-safe.
+class NodeFates {
+ public:
+  // After each pass that leaves Graph IR: which names are gone, and since which pass.
+  void AfterPass(std::string_view pass, const CompileState& state);
+  // One `node` record for each name that is gone: the pass, or that no result ever needed it.
+  void Record(CompileState& state) const;
+
+ private:
+  std::set<std::string> all_;
+  std::map<std::string, std::string, std::less<>> gone_;  // name -> pass; empty: never needed
+};
+
+}  // namespace halyard::pipeline

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page is written once, in order: head, signature, table, order of commands, memory.
+#include "runtime/report_html.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "runtime/symbol_binding.h"
+
+namespace halyard::runtime {
+namespace {
+
+constexpr std::string_view kHead = R"(<style>
+body { font: 14px sans-serif; margin: 2em; color: #222; }
+table { border-collapse: collapse; } td, th { padding: 2px 10px; text-align: left; vertical-align: top; }
+th { cursor: pointer; border-bottom: 2px solid #888; } tr:nth-child(even) { background: #f4f4f4; }
+td.number { text-align: right; } svg { background: #fafafa; } svg text { font: 11px monospace; }
+.swatch { display: inline-block; width: 1em; height: 1em; vertical-align: middle; }
+</style>
+<script>
+function sortBy(th) {
+  const table = th.closest('table'), column = [...th.parentNode.children].indexOf(th);
+  const down = th.dataset.down === '1'; th.dataset.down = down ? '0' : '1';
+  const key = row => row.children[column].dataset.key ?? row.children[column].textContent;
+  const rows = [...table.tBodies[0].rows].sort((a, b) =>
+      key(a).localeCompare(key(b), undefined, {numeric: true}) * (down ? -1 : 1));
+  table.tBodies[0].append(...rows);
+}
+</script>
+)";
+
+constexpr std::string_view kColours[] = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1",
+                                         "#76b7b2", "#e15759", "#9c755f", "#edc948"};
+
+std::string_view ColourOf(size_t index) { return kColours[index % std::size(kColours)]; }
+
+std::string Escape(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    }
+  }
+  return out;
+}
+
+std::string_view KindName(program::CommandKind kind) {
+  switch (kind) {
+    case program::CommandKind::kDispatch:
+      return "dispatch";
+    case program::CommandKind::kCopy:
+      return "copy";
+    case program::CommandKind::kFill:
+      return "fill";
+    case program::CommandKind::kInterpret:
+      return "interpreter";
+  }
+  return "";
+}
+
+class Page {
+ public:
+  explicit Page(const program::Program& program) : program_(program) {
+    for (const program::Symbol& symbol : program.symbols) {
+      int64_t value = std::max<int64_t>(symbol.min, 1);
+      const int64_t rest = value % std::max<int64_t>(symbol.divisor, 1);
+      if (rest != 0) value += symbol.divisor - rest;
+      symbols_.push_back(std::min(value, symbol.max));
+    }
+    for (const program::Record& record : program.records) {
+      if (record.kind == "schedule") schedules_[record.subject] = record.text;
+      if (record.kind == "node" && record.text.starts_with("in dispatch '")) {
+        const std::string label = record.text.substr(13, record.text.size() - 14);
+        std::string& nodes = nodes_[label];
+        nodes += (nodes.empty() ? "" : ", ") + record.subject;
+      }
+    }
+  }
+
+  Result<std::string> Write() {
+    Add("<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{}</title>\n",
+        Escape(program_.model_name));
+    out_ += kHead;
+    Add("<h1>{}</h1>\n", Escape(program_.model_name));
+    for (size_t s = 0; s < symbols_.size(); ++s) {
+      Add("<p>Sizes are drawn for {} = {}.</p>\n", Escape(program_.symbols[s].name), symbols_[s]);
+    }
+    Add("<p>");
+    for (size_t d = 0; d < program_.devices.size(); ++d) {
+      Add("<span class=\"swatch\" style=\"background:{}\"></span> {} ({}) ", ColourOf(d),
+          Escape(program_.devices[d].name), Escape(program_.devices[d].identity));
+    }
+    Add("</p>\n");
+    for (const program::Entry& entry : program_.entries) {
+      WriteSignature(entry);
+      WriteTable(entry);
+      for (size_t b = 0; b < entry.blocks.size(); ++b) WriteOrder(entry, b);
+      for (size_t a = 0; a < entry.arenas.size(); ++a) HY_TRY(WriteMemory(entry, a));
+    }
+    WriteRecords();
+    Add("</html>\n");
+    return std::move(out_);
+  }
+
+ private:
+  template <typename... Args>
+  void Add(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
+  }
+
+  void WriteSignature(const program::Entry& entry) {
+    Add("<h2>{}</h2>\n<p>", Escape(entry.name));
+    for (const auto* list : {&entry.inputs, &entry.outputs}) {
+      for (const program::TensorDesc& tensor : *list) {
+        Add("{} <b>{}</b>: {}[{}]<br>\n", list == &entry.inputs ? "input" : "output",
+            Escape(tensor.name), FormatDType(tensor.dtype), Escape(FormatDims(program_, tensor)));
+      }
+    }
+    Add("</p>\n");
+  }
+
+  void WriteTable(const program::Entry& entry) {
+    Add("<h3>Commands</h3>\n<table><thead><tr>");
+    for (const char* title :
+         {"#", "command", "kind", "device", "bytes named", "nodes", "schedule"}) {
+      Add("<th onclick=\"sortBy(this)\">{}</th>", title);
+    }
+    Add("</tr></thead><tbody>\n");
+    size_t number = 0;
+    for (const program::Block& block : entry.blocks) {
+      for (const program::Command& command : block.commands) {
+        int64_t bytes = 0;
+        for (const uint32_t binding : command.bindings) {
+          const auto size = entry.buffers[binding].size.Evaluate(symbols_);
+          if (size.ok()) bytes += *size;
+        }
+        const auto schedule = schedules_.find(command.label);
+        const auto nodes = nodes_.find(command.label);
+        Add("<tr><td class=\"number\">{}</td><td>{}</td><td>{}</td><td>{}</td>"
+            "<td class=\"number\" data-key=\"{}\">{}</td><td>{}</td><td>{}</td></tr>\n",
+            number++, Escape(command.label), KindName(command.kind),
+            Escape(program_.devices[block.device].name), bytes, bytes,
+            nodes == nodes_.end() ? "" : Escape(nodes->second),
+            schedule == schedules_.end() ? "" : Escape(schedule->second));
+      }
+    }
+    Add("</tbody></table>\n");
+  }
+
+  // One line a command, in order; an arc to each command it waits for that is not the one before.
+  void WriteOrder(const program::Entry& entry, size_t index) {
+    constexpr int kStep = 18, kLeft = 220;
+    const program::Block& block = entry.blocks[index];
+    Add("<h3>Order on {} queue {}</h3>\n<svg width=\"900\" height=\"{}\">\n",
+        Escape(program_.devices[block.device].name), block.queue,
+        kStep * (block.commands.size() + 1));
+    const auto y_of = [&](size_t command) { return static_cast<int>(command) * kStep + kStep; };
+    for (size_t c = 0; c < block.commands.size(); ++c) {
+      const int y = y_of(c);
+      for (const uint32_t before : block.commands[c].after) {
+        const int from = y_of(before);
+        const int bend = std::min(kLeft - 10, 12 + (y - from) / 2);
+        Add("<path class=\"wait\" d=\"M {0} {1} C {2} {1}, {2} {3}, {0} {3}\" fill=\"none\" "
+            "stroke=\"#999\"/>\n",
+            kLeft, from, kLeft - bend, y);
+      }
+      Add("<circle cx=\"{}\" cy=\"{}\" r=\"5\" fill=\"{}\"/><text x=\"{}\" y=\"{}\">{}</text>\n",
+          kLeft, y, ColourOf(block.device), kLeft + 12, y + 4, Escape(block.commands[c].label));
+    }
+    Add("</svg>\n");
+  }
+
+  // A rectangle per value of the arena: its bytes upwards, the commands from first to last use to
+  // the right.
+  Status WriteMemory(const program::Entry& entry, size_t arena) {
+    struct Life {
+      size_t first = SIZE_MAX, last = 0;
+    };
+    std::map<uint32_t, Life> lives;
+    size_t step = 0;
+    for (const program::Block& block : entry.blocks) {
+      for (const program::Command& command : block.commands) {
+        for (const uint32_t binding : command.bindings) {
+          const program::BufferRange& range = entry.buffers[binding];
+          if (range.kind != program::StorageKind::kArena || range.index != arena) continue;
+          Life& life = lives[binding];
+          life.first = std::min(life.first, step);
+          life.last = step;
+        }
+        ++step;
+      }
+    }
+    HY_ASSIGN(const int64_t total, entry.arenas[arena].size_bytes.Evaluate(symbols_));
+    constexpr double kWidth = 900, kHeight = 360;
+    const double x_scale = kWidth / static_cast<double>(std::max<size_t>(step, 1));
+    const double y_scale = kHeight / static_cast<double>(std::max<int64_t>(total, 1));
+    Add("<h3>Memory of {}: {} bytes of activations</h3>\n<svg width=\"{}\" height=\"{}\">\n",
+        Escape(program_.devices[entry.arenas[arena].device].name), total, kWidth, kHeight);
+    for (const auto& [index, life] : lives) {
+      const program::BufferRange& range = entry.buffers[index];
+      HY_ASSIGN(const int64_t offset, range.offset.Evaluate(symbols_));
+      HY_ASSIGN(const int64_t size, range.size.Evaluate(symbols_));
+      const double top = static_cast<double>(total - offset - size) * y_scale;
+      Add("<rect class=\"value\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" "
+          "fill=\"{}\" "
+          "stroke=\"#fff\"><title>{}: {} bytes at {}, commands {} to {}</title></rect>\n",
+          static_cast<double>(life.first) * x_scale, top,
+          static_cast<double>(life.last - life.first + 1) * x_scale,
+          std::max(static_cast<double>(size) * y_scale, 0.5), ColourOf(index), Escape(range.name),
+          size, offset, life.first, life.last);
+    }
+    Add("</svg>\n");
+    return OkStatus();
+  }
+
+  void WriteRecords() {
+    Add("<h2>Decisions</h2>\n<table><thead><tr>");
+    for (const char* title : {"kind", "subject", "decision"}) {
+      Add("<th onclick=\"sortBy(this)\">{}</th>", title);
+    }
+    Add("</tr></thead><tbody>\n");
+    for (const program::Record& record : program_.records) {
+      if (record.kind == "schedule" || record.kind == "node") continue;
+      Add("<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n", Escape(record.kind),
+          Escape(record.subject), Escape(record.text));
+    }
+    Add("</tbody></table>\n");
+  }
+
+  const program::Program& program_;
+  std::vector<int64_t> symbols_;
+  std::map<std::string, std::string> schedules_, nodes_;  // by command label
+  std::string out_;
+};
+
+}  // namespace
+
+Result<std::string> MakeHtmlReport(const program::Program& program) {
+  return Page(program).Write();
+}
+
+}  // namespace halyard::runtime
