@@ -3,12 +3,14 @@
 #include "drivers/init.h"
 
 #include "drivers/cpu/driver.h"
+#include "drivers/cuda/driver.h"
 #include "drivers/null/driver.h"
 
 namespace halyard {
 
 Status RegisterAllDrivers(hal::DriverRegistry* registry) {
   HY_TRY(registry->Register("cpu", &drivers::cpu::OpenCpuDriver));
+  HY_TRY(registry->Register("cuda", &drivers::cuda::OpenCudaDriver));
   HY_TRY(registry->Register("null", &drivers::null::OpenNullDriver));
   return OkStatus();
 }

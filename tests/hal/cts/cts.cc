@@ -3,6 +3,7 @@
 
 #include <gtest/gtest-spi.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "drivers/init.h"
@@ -40,7 +41,16 @@ std::vector<Backend> AllBackends() {
   discrete.name = "cpu_discrete";
   discrete.path = "cpu:0?discrete=7";
   discrete.maps_device_memory = discrete.imports_host_memory = false;
-  for (Backend backend : {null, cpu, one_thread, discrete}) {
+  // On the stand-in for libcuda, unless HALYARD_CUDA_LIBRARY names the real one.
+  Backend cuda = cpu;
+  cuda.name = cuda.path = "cuda";
+  cuda.kernels = &CudaKernels();
+  cuda.maps_device_memory = false;
+  cuda.environment = {{"HALYARD_CUDA_LIBRARY", HALYARD_FAKE_LIBCUDA}};
+  Backend cuda_graphs = cuda;
+  cuda_graphs.name = "cuda_graphs";
+  cuda_graphs.path = "cuda:0?graph_commands=1&compute_queues=3";
+  for (Backend backend : {null, cpu, one_thread, discrete, cuda, cuda_graphs}) {
     backends.push_back(backend);
     backend.name += "_validated";
     backend.is_validated = true;
@@ -87,6 +97,7 @@ void ExpectToFail(const std::function<void()>& body, std::string_view reason) {
 }
 
 void HalTest::SetUp() {
+  for (const auto& [name, value] : GetParam().environment) setenv(name, value, 0);
   hal::DriverRegistry registry;
   ASSERT_OK(RegisterAllDrivers(&registry));
   Result<Ref<hal::Device>> device = registry.OpenDevice(GetParam().path);

@@ -25,7 +25,11 @@ struct Backend {
   bool maps_device_memory = true;        // the host can address MemoryKind::kDevice
   bool imports_host_memory = true;       // where it is aligned
   bool is_validated = false;
+  // Environment variables that opening needs, set unless they are set already.
+  std::vector<std::pair<const char*, const char*>> environment = {};
 };
+// Names the case in listings.
+inline void PrintTo(const Backend& backend, std::ostream* out) { *out << backend.name; }
 std::vector<Backend> AllBackends();
 // Those that support the case.
 std::vector<Backend> BackendsFor(std::string_view test);
