@@ -296,6 +296,7 @@ class Interpreter {
     for (BufferId b = 0; b < buffers_.size(); ++b) HY_TRY(Prepare(b));
     for (uint32_t k = 0; k < function_.kernels.size(); ++k) {
       kernel_ = &function_.kernels[k];
+      number_ = k + 1;
       cells_.assign(kernel_->values.size(), Cell{0});
       symbols_.clear();
       for (BufferId b = 0; b < buffers_.size(); ++b) {
@@ -346,13 +347,13 @@ class Interpreter {
                         function_.exprs->Format(op.index), at, count);
     }
     if (written_[op.buffer].empty()) return at;
-    uint8_t& mark = written_[op.buffer][static_cast<size_t>(at)];
+    uint32_t& mark = written_[op.buffer][static_cast<size_t>(at)];
     if (is_write) {
       bool is_local = buffer.role == BufferRole::kLocal;
-      if (mark != 0 && !is_local && op.kind == OpKind::kStore) {
+      if (mark == number_ && !is_local && op.kind == OpKind::kStore) {
         return FailedPrecondition("The element {} of '{}' is written twice.", at, buffer.name);
       }
-      mark = 1;
+      mark = number_;
     } else if (mark == 0) {
       return FailedPrecondition("The access {}[{}] reads element {}, which nothing wrote.",
                                 buffer.name, function_.exprs->Format(op.index), at);
@@ -558,7 +559,9 @@ class Interpreter {
   const Function& function_;
   const InterpretOptions& options_;
   std::vector<Tensor>& buffers_;
-  std::vector<std::vector<uint8_t>> written_;  // by buffer; empty: given
+  // Per buffer and element: the number of the kernel that wrote it last, from 1; empty: given.
+  std::vector<std::vector<uint32_t>> written_;
+  uint32_t number_ = 0;  // of the kernel that runs
   const Kernel* kernel_ = nullptr;
   std::vector<Cell> cells_;
   std::unordered_map<uint32_t, int64_t> symbols_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Loop IR interpreter: the slow oracle that lowering, fusion and scheduling are tested against.
 // It checks what the verifier cannot: bounds, reads of elements that nothing wrote, elements
-// written by two iterations.
+// written by two iterations of one kernel.
 #pragma once
 
 #include <functional>

@@ -12,6 +12,7 @@
 #include "compiler/passes/graph_choose_layouts.h"
 #include "compiler/passes/graph_passes.h"
 #include "compiler/passes/loop_fuse.h"
+#include "compiler/passes/loop_in_place.h"
 #include "compiler/pipeline/assemble.h"
 #include "compiler/pipeline/expand_math.h"
 #include "compiler/pipeline/schedule_kernels.h"
@@ -92,8 +93,9 @@ Status MergeMatmuls(CompileState& state) {
   HY_TRY(graph::RemoveDead(state.module));
   HY_TRY(graph::MergeMatmulsAndTell(state.module, &merged));
   for (const graph::MergedMatmul& one : merged) {
-    state.Record("fusion", one.nodes[0], fmt::format("The products '{}' of one value are one with {} columns.",
-                                                     fmt::join(one.nodes, "', '"), one.columns));
+    state.Record("fusion", one.nodes[0],
+                 fmt::format("The products '{}' of one value are one with {} columns.",
+                             fmt::join(one.nodes, "', '"), one.columns));
   }
   return OkStatus();
 }
@@ -137,6 +139,21 @@ Status Fuse(CompileState& state) {
   return OkStatus();
 }
 
+Status WriteInPlace(CompileState& state) {
+  for (Segment& segment : state.segments) {
+    if (segment.is_interpreted) continue;
+    std::vector<loop::InPlaceRecord> records;
+    loop::WriteInPlace(segment.function, &records);
+    HY_TRY(loop::VerifyFunction(segment.function));
+    for (const loop::InPlaceRecord& record : records) {
+      state.Record(
+          "memory", record.value,
+          fmt::format("Kernel '{}' writes it in place of '{}'.", record.kernel, record.place));
+    }
+  }
+  return OkStatus();
+}
+
 // The whole compiler, in order. Every fact is given by exactly one pass or by the last of a group.
 constexpr Pass kPasses[] = {
     {"import", "reads the model into Graph IR", Import, 0, kImported, Level::kGraph, Level::kGraph},
@@ -169,6 +186,8 @@ constexpr Pass kPasses[] = {
     {"lower", "writes every segment as scalar loop nests", Lower, kSegmented, kLowered,
      Level::kGraph, Level::kLoop},
     {"fuse", "merges loop nests", Fuse, kLowered, kFused, Level::kLoop, Level::kLoop, true},
+    {"in-place", "writes values where the ones they replace stood", WriteInPlace, kLowered, 0,
+     Level::kLoop, Level::kLoop, true},
     {"schedule", "tiles, vectorises and distributes every loop nest", ScheduleKernels, kLowered,
      kScheduled, Level::kLoop, Level::kKernel},
     {"expand-math", "writes transcendentals as arithmetic", ExpandMath, kScheduled, 0,

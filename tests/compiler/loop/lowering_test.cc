@@ -18,6 +18,7 @@
 #include "compiler/ops/op_def.h"
 #include "compiler/passes/graph_choose_layouts.h"
 #include "compiler/passes/loop_fuse.h"
+#include "compiler/passes/loop_in_place.h"
 #include "tests/sanitized.h"
 
 namespace halyard::loop {
@@ -219,6 +220,9 @@ class LoweringTest : public testing::Test {
     EXPECT_TRUE(VerifyFunction(fused).ok())
         << VerifyFunction(fused).ToString() << PrintFunction(fused);
     RoundTrip(fused);
+    Function in_place = fused;
+    WriteInPlace(in_place, nullptr);
+    EXPECT_TRUE(VerifyFunction(in_place).ok()) << VerifyFunction(in_place).ToString();
     Function merged_only = *lowered;
     MergeLoops(merged_only);
     for (int64_t n : ns) {
@@ -235,6 +239,7 @@ class LoweringTest : public testing::Test {
       Compare(*lowered, values, n, tolerance, "lowered");
       Compare(merged_only, values, n, tolerance, "merged");
       Compare(fused, values, n, tolerance, "fused");
+      Compare(in_place, values, n, tolerance, "in place");
     }
     return fused;
   }
