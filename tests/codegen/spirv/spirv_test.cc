@@ -12,7 +12,9 @@
 #include "compiler/kernel/opcode.h"
 #include "compiler/kernel/text.h"
 #include "compiler/kernel/verifier.h"
+#include "tests/codegen/gpu_cases.h"
 #include "tests/codegen/op_cases.h"
+#include "tests/codegen/spirv/module_checker.h"
 
 namespace halyard::testing {
 namespace {
@@ -77,6 +79,90 @@ std::vector<Opcode> OpsToTest() {
     if (!CasesFor(opcode, true).empty()) ops.push_back(opcode);
   }
   return ops;
+}
+
+std::vector<uint32_t> WordsOf(const GpuKernel& kernel) {
+  std::vector<uint32_t> words(kernel.module.size() / 4);
+  std::memcpy(words.data(), kernel.module.data(), kernel.module.size());
+  return words;
+}
+
+// Both judges; matrices are for ours alone.
+TEST(SpirvGpuOps, AreValid) {
+  Target with_matrices = TargetWithout({});
+  with_matrices.gpu.matrix_shapes = {
+      {DType::kF16, DType::kF32, 16, 16, 16}, {DType::kF16, DType::kF16, 16, 16, 16},
+      {DType::kF16, DType::kF16, 16, 8, 16},  {DType::kBF16, DType::kF32, 16, 16, 16},
+      {DType::kI8, DType::kI32, 16, 16, 32},  {DType::kU8, DType::kI32, 16, 16, 32}};
+  const Target targets[] = {
+      with_matrices,
+      TargetWithout({GpuFeature::kWorkgroupStorage8, GpuFeature::kWorkgroupStorage16}),
+  };
+  for (const Target& target : targets) {
+    for (const std::string& family : GpuCaseFamilies()) {
+      kernel::Module module;
+      for (const GpuCase& c : GpuCasesFor(family, target.gpu)) module.kernels.push_back(c.c.kernel);
+      EXPECT_EQ(module.kernels.empty(), family == "fragments" && target.gpu.matrix_shapes.empty());
+      const Status verified = kernel::VerifyModule(module);
+      ASSERT_TRUE(verified.ok()) << verified.ToString();
+      Result<std::vector<uint8_t>> bytes = spirv::EmitSpirvImage(module, target);
+      ASSERT_TRUE(bytes.ok()) << bytes.status().ToString();
+      Result<GpuImage> image = ReadGpuImage(*bytes);
+      ASSERT_TRUE(image.ok()) << image.status().ToString();
+      int failures = 0;
+      for (const GpuKernel& k : image->kernels) {
+        const std::string problem = CheckSpirvModule(WordsOf(k));
+        EXPECT_EQ(problem, "") << k.name;
+        const std::string problems = family == "fragments" ? "" : Problems(k);
+        EXPECT_TRUE(problems.empty()) << k.name << ": " << problems;
+        if ((!problem.empty() || !problems.empty()) && ++failures > 3) break;
+      }
+    }
+  }
+}
+
+// Changing one word of a module makes it invalid in most places. Our checker sees what concerns
+// structure and types; the validator also knows literals such as scopes and member indices.
+TEST(SpirvGpuOps, OurCheckerFindsWhatIsBroken) {
+  const Target target = TargetWithout({});
+  const std::vector<GpuCase> cases = GpuCasesFor("control", target.gpu);
+  kernel::Module module;
+  module.kernels.push_back(cases[0].c.kernel);
+  Result<std::vector<uint8_t>> bytes = spirv::EmitSpirvImage(module, target);
+  ASSERT_TRUE(bytes.ok()) << bytes.status().ToString();
+  Result<GpuImage> image = ReadGpuImage(*bytes);
+  ASSERT_TRUE(image.ok()) << image.status().ToString();
+  const std::vector<uint32_t> words = WordsOf(image->kernels[0]);
+  ASSERT_EQ(CheckSpirvModule(words), "");
+  int found = 0;
+  int missed = 0;
+  for (size_t at = words.size() / 2; at < words.size(); ++at) {
+    std::vector<uint32_t> changed = words;
+    changed[at] += 1;
+    spvtools::SpirvTools tools(SPV_ENV_VULKAN_1_2);
+    tools.SetMessageConsumer(
+        [](spv_message_level_t, const char*, const spv_position_t&, const char*) {});
+    if (tools.Validate(changed)) continue;
+    CheckSpirvModule(changed).empty() ? ++missed : ++found;
+  }
+  EXPECT_GT(found, 100);
+  EXPECT_LT(missed * 5, found) << found << " found, " << missed << " missed";
+}
+
+TEST(SpirvGpuOps, FragmentsNeedShapes) {
+  Target target = TargetWithout({});
+  target.gpu.matrix_shapes = {{DType::kF16, DType::kF32, 16, 16, 16}};
+  kernel::Module module;
+  for (const GpuCase& c : GpuCasesFor("fragments", target.gpu)) {
+    module.kernels.push_back(c.c.kernel);
+  }
+  target.gpu.matrix_shapes = {{DType::kBF16, DType::kF32, 16, 16, 16}};
+  const Result<std::vector<uint8_t>> bytes = spirv::EmitSpirvImage(module, target);
+  ASSERT_FALSE(bytes.ok());
+  EXPECT_EQ(bytes.status().code(), StatusCode::kUnimplemented);
+  EXPECT_EQ(bytes.status().message(),
+            "Kernel 'fragments_f16_f32_16x16x16_rows_global' has a fragment f16.a.16x16; target "
+            "'vulkan-32' has no matrix unit for it.");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SpirvOps, ::testing::ValuesIn(OpsToTest()), [](const auto& info) {

@@ -12,6 +12,7 @@
 #include "compiler/kernel/lane_math.h"
 #include "compiler/kernel/opcode.h"
 #include "compiler/kernel/text.h"
+#include "tests/codegen/gpu_cases.h"
 #include "tests/codegen/op_cases.h"
 #include "tests/codegen/spirv/vulkan_runner.h"
 
@@ -30,9 +31,8 @@ struct Buffers {
   std::vector<kernel::BufferArgument> arguments;
 };
 
-Buffers MakeBuffers(const OpCase& c, uint64_t seed) {
+Buffers MakeBuffers(const OpCase& c, int64_t elements, uint64_t seed) {
   Buffers buffers;
-  const int64_t elements = kCaseElements + kCaseSlack;
   std::mt19937_64 random(seed);
   for (const kernel::Buffer& b : c.kernel.buffers) {
     if (b.space != kernel::MemorySpace::kGlobal) continue;
@@ -53,11 +53,12 @@ Buffers MakeBuffers(const OpCase& c, uint64_t seed) {
 
 // Where `actual` differs from what the interpreter makes of `oracle`, one sentence per buffer.
 std::vector<std::string> Mismatches(const OpCase& c, const kernel::Kernel& oracle,
-                                    const GpuKernel& actual, const int64_t (&grid)[3]) {
+                                    const GpuKernel& actual, const int64_t (&grid)[3],
+                                    int64_t elements = kCaseElements + kCaseSlack) {
   const int64_t scalar_values[] = {1, -7};
   const std::span<const int64_t> scalars(scalar_values, c.kernel.scalars.size());
-  Buffers expected = MakeBuffers(c, 17);
-  Buffers got = MakeBuffers(c, 17);
+  Buffers expected = MakeBuffers(c, elements, 17);
+  Buffers got = MakeBuffers(c, elements, 17);
   ErrorRecord expected_error{};
   ErrorRecord actual_error{};
   Status status = kernel::Interpret(oracle, expected.arguments, scalars, grid, &expected_error);
@@ -160,6 +161,34 @@ TEST(VulkanOpsTest, AWrongResultIsSeen) {
         << cases[n].kernel.name;
   }
 }
+
+class VulkanGpuOps : public ::testing::TestWithParam<std::string> {};
+
+// What only GPUs have, on the device's own subgroup size.
+TEST_P(VulkanGpuOps, MatchInterpreter) {
+  if (!Device()) GTEST_SKIP() << "no Vulkan device";
+  const Target& target = Device()->target();
+  const std::vector<GpuCase> cases = GpuCasesFor(GetParam(), target.gpu);
+  if (cases.empty()) GTEST_SKIP() << target.name << " has no " << GetParam();
+  kernel::Module module;
+  for (const GpuCase& c : cases) module.kernels.push_back(c.c.kernel);
+  Result<std::vector<uint8_t>> bytes = spirv::EmitSpirvImage(module, target);
+  ASSERT_TRUE(bytes.ok()) << bytes.status().ToString();
+  Result<GpuImage> image = ReadGpuImage(*bytes);
+  ASSERT_TRUE(image.ok()) << image.status().ToString();
+  int failures = 0;
+  for (size_t n = 0; n < cases.size() && failures < 12; ++n) {
+    const GpuCase& c = cases[n];
+    for (const std::string& mismatch :
+         Mismatches(c.c, c.c.kernel, image->kernels[n], c.grid, c.elements)) {
+      ADD_FAILURE() << mismatch;
+      ++failures;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, VulkanGpuOps, ::testing::ValuesIn(GpuCaseFamilies()),
+                         [](const auto& info) { return info.param; });
 
 std::vector<Opcode> OpsToTest() {
   std::vector<Opcode> ops;
