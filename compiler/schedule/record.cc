@@ -8,9 +8,10 @@
 namespace halyard::schedule {
 namespace {
 
-constexpr ScheduleKind kKinds[] = {ScheduleKind::kRow, ScheduleKind::kContraction,
+constexpr ScheduleKind kKinds[] = {ScheduleKind::kRow,       ScheduleKind::kContraction,
                                    ScheduleKind::kAttention, ScheduleKind::kGpuMap,
-                                   ScheduleKind::kGpuTeam};
+                                   ScheduleKind::kGpuTeam,   ScheduleKind::kGpuTile,
+                                   ScheduleKind::kGpuMatrix, ScheduleKind::kGpuVector};
 
 std::string_view FormatKind(ScheduleKind kind) {
   switch (kind) {
@@ -24,6 +25,12 @@ std::string_view FormatKind(ScheduleKind kind) {
       return "gpu-map";
     case ScheduleKind::kGpuTeam:
       return "gpu-team";
+    case ScheduleKind::kGpuTile:
+      return "gpu-tile";
+    case ScheduleKind::kGpuMatrix:
+      return "gpu-matrix";
+    case ScheduleKind::kGpuVector:
+      return "gpu-vector";
   }
   return "?";
 }
@@ -66,6 +73,13 @@ std::string FormatSchedule(const ScheduleRecord& record) {
   if (record.persistent) text += " persistent=1";
   if (record.kind == ScheduleKind::kAttention)
     text += fmt::format(" mr={} nv={} mc={}", record.mr, record.nv, record.mc);
+  if (record.tile != defaults.tile) {
+    const GpuTile& tile = record.tile;
+    text += fmt::format(
+        " swap={} m={} n={} k={} itemm={} itemn={} stages={} split={} raster={} async={}",
+        int{record.swap}, tile.m, tile.n, tile.k, tile.item_m, tile.item_n, tile.stages, tile.split,
+        tile.raster, int{record.async});
+  }
   return text;
 }
 
@@ -110,9 +124,20 @@ Result<ScheduleRecord> ParseSchedule(std::string_view text) {
         if (value == FormatMode(mode)) ok = true, record.b = mode;
       }
     } else {
-      const std::map<std::string_view, int32_t*> small = {
-          {"lanes", &record.lanes}, {"unroll", &record.unroll},       {"mr", &record.mr},
-          {"nv", &record.nv},       {"workgroup", &record.workgroup}, {"team", &record.team}};
+      const std::map<std::string_view, int32_t*> small = {{"lanes", &record.lanes},
+                                                          {"unroll", &record.unroll},
+                                                          {"mr", &record.mr},
+                                                          {"nv", &record.nv},
+                                                          {"workgroup", &record.workgroup},
+                                                          {"team", &record.team},
+                                                          {"m", &record.tile.m},
+                                                          {"n", &record.tile.n},
+                                                          {"k", &record.tile.k},
+                                                          {"itemm", &record.tile.item_m},
+                                                          {"itemn", &record.tile.item_n},
+                                                          {"stages", &record.tile.stages},
+                                                          {"split", &record.tile.split},
+                                                          {"raster", &record.tile.raster}};
       const std::map<std::string_view, int64_t*> large = {{"grain", &record.grain},
                                                           {"chunk", &record.chunk},
                                                           {"kc", &record.kc},
@@ -121,7 +146,8 @@ Result<ScheduleRecord> ParseSchedule(std::string_view text) {
       const std::map<std::string_view, bool*> flags = {{"swap", &record.swap},
                                                        {"packa", &record.pack_a},
                                                        {"columns", &record.columns},
-                                                       {"persistent", &record.persistent}};
+                                                       {"persistent", &record.persistent},
+                                                       {"async", &record.async}};
       if (auto it = small.find(name); it != small.end()) {
         ok = ReadNumber(value, 0, 4096, &number);
         *it->second = static_cast<int32_t>(number);

@@ -9,6 +9,7 @@
 #include "compiler/schedule/cpu/attention.h"
 #include "compiler/schedule/cpu/contraction.h"
 #include "compiler/schedule/cpu/row.h"
+#include "compiler/schedule/gpu/contraction.h"
 #include "compiler/schedule/gpu/loops.h"
 
 namespace halyard::schedule {
@@ -29,7 +30,12 @@ Status CheckArguments(const loop::Function& function, uint32_t kernel) {
 Result<std::vector<ScheduleRecord>> EnumerateSchedules(const loop::Function& function,
                                                        uint32_t kernel, const Target& target) {
   HY_TRY(CheckArguments(function, kernel));
-  if (target.kind != TargetKind::kCpu) return EnumerateGpuLoops(function, kernel, target);
+  if (target.kind != TargetKind::kCpu) {
+    // Loops as they are written are no rival of a contraction's tiles.
+    std::vector<ScheduleRecord> records = EnumerateGpuContraction(function, kernel, target);
+    if (!records.empty()) return records;
+    return EnumerateGpuLoops(function, kernel, target);
+  }
   const loop::Kernel& source = function.kernels[kernel];
   HY_ASSIGN(std::vector<ScheduleRecord> rows, EnumerateRow(function, kernel, target));
   std::vector<ScheduleRecord> records = EnumerateAttention(function, kernel, target);
@@ -60,10 +66,15 @@ Result<std::vector<ScheduleRecord>> EnumerateSchedules(const loop::Function& fun
 Result<ScheduledKernel> BuildKernel(const loop::Function& function, uint32_t kernel,
                                     const ScheduleRecord& record, const Target& target) {
   HY_TRY(CheckArguments(function, kernel));
-  bool for_gpu = record.kind == ScheduleKind::kGpuMap || record.kind == ScheduleKind::kGpuTeam;
+  bool is_contraction = record.kind == ScheduleKind::kGpuTile ||
+                        record.kind == ScheduleKind::kGpuMatrix ||
+                        record.kind == ScheduleKind::kGpuVector;
+  bool for_gpu = is_contraction || record.kind == ScheduleKind::kGpuMap ||
+                 record.kind == ScheduleKind::kGpuTeam;
   if (for_gpu != (target.kind != TargetKind::kCpu))
     return InvalidArgument("Schedule '{}' does not fit target '{}'.", FormatSchedule(record),
                            target.name);
+  if (is_contraction) return BuildGpuContraction(function, kernel, record, target);
   if (for_gpu) return BuildGpuLoops(function, kernel, record, target);
   if (record.kind == ScheduleKind::kRow) return BuildRow(function, kernel, record, target);
   if (record.kind == ScheduleKind::kAttention)

@@ -25,6 +25,9 @@ enum class ScheduleKind : uint8_t {
   kAttention,    // rows of contractions and row loops; tiles over the rows of a task
   kGpuMap,       // one workitem per vector of outer iterations
   kGpuTeam,      // workitems that share an outer iteration and spread its loops
+  kGpuTile,      // contraction: a tile of C per workgroup, register tiles per workitem
+  kGpuMatrix,    // the same on matrix units, fragments per subgroup
+  kGpuVector,    // contraction with a short side: the other operand streams from memory
 };
 
 // How the vector-side operand of a contraction (B: the one whose elements fill vectors) is read.
@@ -32,6 +35,16 @@ enum class OperandMode : uint8_t {
   kInPlace,  // contiguous along the vector dimension: loads straight from its buffer
   kPacked,   // copied into panels in workgroup memory by each task, through the operand's body
   kPackedConstant,  // panels made once at compile time (ScheduledKernel::constants)
+};
+
+// Sizes of a GPU contraction; m counts rows, n columns (`swap`: of the transposed problem).
+struct GpuTile {
+  int32_t m = 0, n = 0, k = 0;     // of a workgroup's tile; k: of one step
+  int32_t item_m = 0, item_n = 0;  // of the part of C that a workitem or subgroup has
+  int32_t stages = 1;              // tiles of k in workgroup memory
+  int32_t split = 1;               // parts of k, each in a workgroup of its own
+  int32_t raster = 1;              // rows of tiles that are walked together
+  friend bool operator==(const GpuTile&, const GpuTile&) = default;
 };
 
 // Every number is a decision that code depends on; fields that a kind does not use stay at their
@@ -61,6 +74,9 @@ struct ScheduleRecord {
   int32_t team = 0;         // workitems that share an iteration
   bool columns = false;     // team: vectors run along the chain, not along the spread loops
   bool persistent = false;  // team: loops of known extent are written out, rows stay in registers
+  // GPU contractions; `swap` and `unroll` too
+  GpuTile tile;
+  bool async = false;  // operands reach workgroup memory by asynchronous copies
 
   friend bool operator==(const ScheduleRecord&, const ScheduleRecord&) = default;
 };

@@ -350,6 +350,29 @@ Writer::V Writer::ShuffleXor(V value, int mask) {
   return Place(std::move(op), scopes_.size() - 1, false);
 }
 
+Writer::V Writer::SubgroupId() { return Pure(Opcode::kSubgroupId, Type{index_dtype_, 1}, {}); }
+
+Writer::V Writer::Value(Opcode opcode, Type type, std::vector<V> operands,
+                        std::vector<int64_t> immediates, BufferId buffer) {
+  Op op;
+  op.opcode = opcode;
+  op.type = type;
+  op.buffer = buffer;
+  op.operands = std::move(operands);
+  op.immediates = std::move(immediates);
+  return Place(std::move(op), scopes_.size() - 1, false);
+}
+
+void Writer::Do(Opcode opcode, std::vector<V> operands, std::vector<int64_t> immediates,
+                BufferId buffer) {
+  Op op;
+  op.opcode = opcode;
+  op.buffer = buffer;
+  op.operands = std::move(operands);
+  op.immediates = std::move(immediates);
+  Effect(std::move(op));
+}
+
 void Writer::Report(V condition, V value, V limit, int64_t reason, uint32_t site) {
   Op op;
   op.opcode = Opcode::kReport;
@@ -442,8 +465,12 @@ kernel::Kernel Writer::Finish() {
     }
   }
   kernel_.buffers = std::move(buffers);
-  for (Op& op : kernel_.ops)
+  for (Op& op : kernel_.ops) {
     if (op.buffer != kernel::kNone) op.buffer = place[op.buffer];
+    if (op.opcode == Opcode::kAsyncCopy) {
+      op.immediates[0] = place[static_cast<size_t>(op.immediates[0])];
+    }
+  }
   return std::move(kernel_);
 }
 

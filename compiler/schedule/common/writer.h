@@ -76,6 +76,13 @@ class Writer {
   // Workitems together: reached by all of the workgroup, or of the subgroup.
   void Barrier();
   V ShuffleXor(V value, int mask);
+  V SubgroupId();
+  // Any other op where it stands: with a result that is never shared, or without one. An async_copy
+  // names its source buffer as this writer does.
+  V Value(kernel::Opcode opcode, kernel::Type type, std::vector<V> operands,
+          std::vector<int64_t> immediates = {}, kernel::BufferId buffer = kernel::kNone);
+  void Do(kernel::Opcode opcode, std::vector<V> operands, std::vector<int64_t> immediates,
+          kernel::BufferId buffer = kernel::kNone);
   void Report(V condition, V value, V limit, int64_t reason, uint32_t site);
 
   // Structured control flow. Begin opens a scope that values of inner ops may not leave, except

@@ -1,0 +1,617 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of a tile of C: place of the workgroup, the loop over tiles of k with copies ahead of
+// the arithmetic, and the epilogue. Register tiles and matrix fragments differ in what they
+// multiply and in how sums reach the epilogue.
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <memory>
+
+#include "base/check.h"
+#include "base/gpu_kernel_abi.h"
+#include "compiler/schedule/common/emitter.h"
+#include "compiler/schedule/common/pieces.h"
+#include "compiler/schedule/common/writer.h"
+#include "compiler/schedule/gpu/contraction.h"
+#include "compiler/schedule/gpu/contraction_stage.h"
+#include "compiler/schedule/gpu/contraction_sum.h"
+#include "compiler/schedule/gpu/gemv.h"
+#include "compiler/schedule/gpu/grid.h"
+
+namespace halyard::schedule {
+
+using kernel::FragmentLayout;
+using kernel::FragmentUse;
+using kernel::kNone;
+using kernel::Opcode;
+using kernel::Type;
+using V = kernel::ValueId;
+
+namespace {
+
+// An epilogue heavier than this is written once per vector position and looped over, where sums
+// come from workgroup memory.
+constexpr double kUnrolledEpilogueWeight = 8;
+constexpr int64_t kMatrixPadBytes = 16;  // rows of workgroup memory start in different banks
+
+class ContractionBuilder {
+ public:
+  ContractionBuilder(const loop::Function& function, const loop::Kernel& kernel,
+                     const ScheduleRecord& record, const Target& target, Problem problem)
+      : function_(function),
+        kernel_(kernel),
+        exprs_(*function.exprs),
+        record_(record),
+        tile_(record.tile),
+        target_(target),
+        problem_(std::move(problem)),
+        writer_(KernelName(kernel.name, ""), IndexDType(function, kernel)),
+        emitter_(function, kernel, writer_, GpuEmitterOptions()),
+        rows_(record.swap ? problem_.n : problem_.m),
+        cols_(record.swap ? problem_.m : problem_.n),
+        row_factor_(record.swap ? problem_.b : problem_.a),
+        col_factor_(record.swap ? problem_.a : problem_.b) {}
+
+  Result<ScheduledKernel> Build();
+
+ private:
+  Status Bad(std::string_view why) const {
+    return InvalidArgument("Schedule '{}' does not fit kernel '{}': {}.", FormatSchedule(record_),
+                           kernel_.name, why);
+  }
+  bool IsMatrix() const { return record_.kind == ScheduleKind::kGpuMatrix; }
+
+  Status CheckRecord();
+  void PlaceWorkgroup(Dispatch& dispatch);
+  void MakeStages();
+  Status SumOverK();
+  Status SumAhead(V lo, V hi);   // tiles pass through registers
+  Status SumCopied(V lo, V hi);  // asynchronous copies
+  void Multiply(V row_base, V col_base, std::vector<V>& sums);
+  void MultiplyItems(V row_base, V col_base, std::vector<V>& sums);
+  void MultiplyFragments(V row_base, V col_base, std::vector<V>& sums);
+  Status StoreItems();
+  Status StoreFragments();
+  // One vector of C at (row, col) goes through the epilogue or into the workspace. kNone: the place
+  // is known to be within C.
+  Status StoreVector(V row, V col, int64_t row_shift, int64_t col_shift, V sum);
+  Status AddSplitDispatch(ScheduledKernel& scheduled);
+
+  const loop::Function& function_;
+  const loop::Kernel& kernel_;
+  ExprArena& exprs_;
+  const ScheduleRecord& record_;
+  const GpuTile& tile_;
+  const Target& target_;
+  Problem problem_;
+  Writer writer_;
+  Emitter emitter_;
+  const Side &rows_, &cols_;
+  const Factor &row_factor_, &col_factor_;
+
+  int64_t workitems_ = 0;
+  int row_lanes_ = 1, col_lanes_ = 1;  // of C's vectors in registers
+  MatrixShape shape_;
+  int64_t band_rows_ = 0, band_cols_ = 0;  // kGpuMatrix: subgroups along each side
+  V row_first_ = kNone, col_first_ = kNone, part_ = kNone;
+  V item_row_ = kNone, item_col_ = kNone;  // of this workitem or subgroup, in the tile
+  std::unique_ptr<ContractionStage> row_stage_, col_stage_;
+  std::vector<V> sums_;
+  Expr row_symbol_, col_symbol_;
+  kernel::BufferId partial_ = kNone;
+};
+
+Status ContractionBuilder::CheckRecord() {
+  const auto is_power = [](int64_t v) { return v > 0 && (v & (v - 1)) == 0; };
+  if (!is_power(tile_.m) || !is_power(tile_.n) || !is_power(tile_.k) || !is_power(tile_.item_m) ||
+      !is_power(tile_.item_n) || tile_.m % tile_.item_m != 0 || tile_.n % tile_.item_n != 0 ||
+      tile_.m > 1024 || tile_.n > 1024 || tile_.k > 1024) {
+    return Bad("bad tile");
+  }
+  if (tile_.split < 1 || tile_.split > 64 || tile_.stages < 1 || tile_.stages > 8) {
+    return Bad("bad split or stages");
+  }
+  if (exprs_.RangeOf(problem_.k.extent).lo < 1) return Bad("k may be empty");
+  if (cols_.digits.empty()) return Bad("nothing runs along the columns");
+  workitems_ = int64_t{tile_.m / tile_.item_m} * (tile_.n / tile_.item_n);
+  const int64_t bytes = std::max(1, BitWidth(problem_.dtype) / 8);
+  if (IsMatrix()) {
+    const std::optional<MatrixShape> shape = MatrixShapeFor(kernel_, problem_, target_);
+    if (!shape) return Bad("the target has no matrix units for its operands");
+    shape_ = *shape;
+    if (tile_.item_m % shape_.m != 0 || tile_.item_n % shape_.n != 0 || tile_.k % shape_.k != 0) {
+      return Bad("the tile is no multiple of the matrix shape");
+    }
+    workitems_ *= target_.gpu.subgroup_size;
+    band_rows_ = tile_.m / tile_.item_m;
+    band_cols_ = tile_.n / tile_.item_n;
+    DType out = problem_.dtype;
+    for (loop::OpId id : problem_.epilogue) {
+      if (kernel_.ops[id].kind == loop::OpKind::kStore) {
+        out = function_.buffers[kernel_.ops[id].buffer].dtype;
+      }
+    }
+    col_lanes_ = static_cast<int>(16 / std::max(1, BitWidth(out) / 8));
+    const int64_t vectors = band_rows_ * shape_.m * tile_.n / col_lanes_;
+    if (tile_.n % col_lanes_ != 0 || (vectors < workitems_ && col_lanes_ > 4)) col_lanes_ = 4;
+  } else {
+    if (tile_.item_m * tile_.item_n > 256) return Bad("bad tile");
+    row_lanes_ = static_cast<int>(std::min<int64_t>(16 / bytes, tile_.item_m));
+    col_lanes_ = static_cast<int>(std::min<int64_t>(16 / bytes, tile_.item_n));
+  }
+  if (workitems_ > target_.gpu.max_workgroup_size) return Bad("too many workitems");
+  return OkStatus();
+}
+
+// Where this workgroup's tile begins, in which batch and part of k it is.
+void ContractionBuilder::PlaceWorkgroup(Dispatch& dispatch) {
+  const Expr row_tiles = exprs_.CeilDiv(rows_.extent, exprs_.Const(tile_.m));
+  const Expr col_tiles = exprs_.CeilDiv(cols_.extent, exprs_.Const(tile_.n));
+  dispatch.grid[0] = col_tiles;
+  dispatch.grid[1] = row_tiles;
+  dispatch.grid[2] = exprs_.Mul(problem_.batch.extent, exprs_.Const(tile_.split));
+  V row = exprs_.IsConst(row_tiles, 1) ? writer_.Index(0) : writer_.WorkgroupId(1);
+  V col = exprs_.IsConst(col_tiles, 1) ? writer_.Index(0) : writer_.WorkgroupId(0);
+  if (tile_.raster > 1 && !exprs_.IsConst(row_tiles, 1) && !exprs_.IsConst(col_tiles, 1)) {
+    // Bands of `raster` rows of tiles, walked column by column: workgroups that run together share
+    // rows and columns in the second-level cache.
+    const V row_count = emitter_.Evaluate(row_tiles), col_count = emitter_.Evaluate(col_tiles);
+    const V linear = writer_.Add(writer_.Mul(row, col_count), col);
+    const V band_size = writer_.Mul(col_count, writer_.Index(tile_.raster));
+    const V band = writer_.FloorDiv(linear, band_size, true);
+    const V first = writer_.Mul(band, writer_.Index(tile_.raster));
+    V height = writer_.Index(tile_.raster);
+    if (!exprs_.KnownMultipleOf(row_tiles, tile_.raster)) {
+      height = writer_.Min(height, writer_.Sub(row_count, first));
+    }
+    const V in_band = writer_.Sub(linear, writer_.Mul(band, band_size));
+    row = writer_.Add(first, writer_.FloorMod(in_band, height, true));
+    col = writer_.FloorDiv(in_band, height, true);
+  }
+  row_first_ = writer_.Mul(row, writer_.Index(tile_.m));
+  col_first_ = writer_.Mul(col, writer_.Index(tile_.n));
+  V batch = exprs_.IsConst(dispatch.grid[2], 1) ? writer_.Index(0) : writer_.WorkgroupId(2);
+  part_ = writer_.FloorMod(batch, writer_.Index(tile_.split), true);
+  batch = writer_.FloorDiv(batch, writer_.Index(tile_.split), true);
+  if (!problem_.batch.digits.empty()) emitter_.Bind(problem_.batch.flat, batch);
+
+  V id;
+  const int64_t across = tile_.n / tile_.item_n;
+  if (IsMatrix()) {
+    id = workitems_ == target_.gpu.subgroup_size ? writer_.Index(0) : writer_.SubgroupId();
+    item_row_ =
+        writer_.Mul(writer_.FloorDiv(id, writer_.Index(across), true), writer_.Index(tile_.item_m));
+    item_col_ =
+        writer_.Mul(writer_.FloorMod(id, writer_.Index(across), true), writer_.Index(tile_.item_n));
+  } else {
+    id = writer_.WorkitemId(0);
+    item_row_ =
+        writer_.Mul(writer_.FloorDiv(id, writer_.Index(across), true), writer_.Index(row_lanes_));
+    item_col_ =
+        writer_.Mul(writer_.FloorMod(id, writer_.Index(across), true), writer_.Index(col_lanes_));
+  }
+}
+
+void ContractionBuilder::MakeStages() {
+  const auto make = [&](const Factor& factor, const Side& side, int64_t extent,
+                        std::string_view name) {
+    ContractionStage::Options options;
+    options.access = AccessOf(function_, kernel_, problem_, factor, side);
+    options.extent = extent;
+    options.depth = tile_.k;
+    options.workitems = workitems_;
+    options.stages = tile_.stages;
+    options.value = IsMatrix() ? *NarrowValue(kernel_, factor) : factor.value;
+    options.k_major = !IsMatrix();
+    const int64_t bytes = std::max(1, BitWidth(kernel_.values[options.value].dtype) / 8);
+    const int64_t inner = options.access.along_k ? tile_.k : extent;
+    while (options.access.lanes > inner) options.access.lanes /= 2;
+    if (IsMatrix()) {
+      options.pad = kMatrixPadBytes / bytes;
+    } else if (options.access.along_k) {
+      options.pad = std::max<int64_t>(1, 16 / bytes);
+    }
+    options.async = record_.async;
+    options.name = name;
+    return std::make_unique<ContractionStage>(function_, kernel_, problem_, factor, side, writer_,
+                                              emitter_, options);
+  };
+  row_stage_ = make(row_factor_, rows_, tile_.m, "rows");
+  col_stage_ = make(col_factor_, cols_, tile_.n, "columns");
+  row_stage_->Begin(row_first_);
+  col_stage_->Begin(col_first_);
+}
+
+Status ContractionBuilder::SumOverK() {
+  if (IsMatrix()) {
+    Type type{problem_.dtype, 1, FragmentUse::kAccumulator, static_cast<uint16_t>(shape_.m),
+              static_cast<uint16_t>(shape_.n)};
+    const V zero = writer_.Value(Opcode::kFragmentFill, type, {writer_.Const(problem_.dtype, 0)});
+    sums_.assign(static_cast<size_t>(tile_.item_m / shape_.m * (tile_.item_n / shape_.n)), zero);
+  } else {
+    sums_.assign(static_cast<size_t>(tile_.item_m * tile_.item_n / col_lanes_),
+                 writer_.Const(problem_.dtype, 0, col_lanes_));
+  }
+  const Expr tiles = exprs_.CeilDiv(problem_.k.extent, exprs_.Const(tile_.k));
+  V lo = writer_.Index(0), hi = emitter_.Evaluate(tiles);
+  if (tile_.split > 1) {
+    const Expr per = exprs_.CeilDiv(tiles, exprs_.Const(tile_.split));
+    lo = writer_.Mul(part_, emitter_.Evaluate(per));
+    hi = writer_.Min(writer_.Add(lo, emitter_.Evaluate(per)), hi);
+  }
+  return record_.async ? SumCopied(lo, hi) : SumAhead(lo, hi);
+}
+
+// The tile after the one being multiplied is on its way through registers. With one stage, it is
+// written to memory once everyone has read the last.
+Status ContractionBuilder::SumAhead(V lo, V hi) {
+  const V step = writer_.Index(tile_.k), one = writer_.Index(1);
+  const size_t row_loads = row_stage_->Nothing().size();
+  const auto load = [&](V tile) -> Result<std::vector<V>> {
+    const V k = writer_.Mul(tile, step);
+    HY_ASSIGN(std::vector<V> values, row_stage_->Load(k));
+    HY_ASSIGN(const std::vector<V> more, col_stage_->Load(k));
+    values.insert(values.end(), more.begin(), more.end());
+    return values;
+  };
+  const auto load_next = [&](V tile, V is_there) -> Result<std::vector<V>> {
+    writer_.BeginIf(is_there);
+    HY_ASSIGN(const std::vector<V> values, load(tile));
+    writer_.BeginElse(values);
+    std::vector<V> nothing = row_stage_->Nothing();
+    const std::vector<V> more = col_stage_->Nothing();
+    nothing.insert(nothing.end(), more.begin(), more.end());
+    return writer_.EndIf(nothing);
+  };
+  const auto store = [&](V row_base, V col_base, std::span<const V> values) {
+    row_stage_->Store(row_base, values.first(row_loads));
+    col_stage_->Store(col_base, values.subspan(row_loads));
+  };
+  const V zero = writer_.Index(0);
+  // A part of k beyond its end has nothing to load.
+  const bool is_always = tile_.split == 1;
+  std::vector<V> ahead;
+  if (is_always) {
+    HY_ASSIGN(ahead, load(lo));
+  } else {
+    HY_ASSIGN(ahead, load_next(lo, writer_.Compare(Opcode::kLt, lo, hi)));
+  }
+  std::vector<V> carried = sums_;
+  const size_t sum_count = sums_.size();
+  if (tile_.stages == 1) {
+    carried.insert(carried.end(), ahead.begin(), ahead.end());
+    const Writer::Loop loop = writer_.BeginFor(lo, hi, one, carried, is_always);
+    std::vector<V> sums(loop.carried.begin(), loop.carried.begin() + static_cast<long>(sum_count));
+    store(zero, zero, std::span(loop.carried).subspan(sum_count));
+    writer_.Barrier();
+    const V next = writer_.Add(loop.variable, one);
+    HY_ASSIGN(ahead, load_next(next, writer_.Compare(Opcode::kLt, next, hi)));
+    Multiply(zero, zero, sums);
+    writer_.Barrier();
+    sums.insert(sums.end(), ahead.begin(), ahead.end());
+    sums = writer_.EndFor(sums);
+    sums_.assign(sums.begin(), sums.begin() + static_cast<long>(sum_count));
+    return OkStatus();
+  }
+  store(zero, zero, ahead);
+  writer_.Barrier();
+  const Writer::Loop loop = writer_.BeginFor(lo, hi, one, carried, is_always);
+  std::vector<V> sums = loop.carried;
+  const V next = writer_.Add(loop.variable, one);
+  const V is_there = writer_.Compare(Opcode::kLt, next, hi);
+  const V side = writer_.FloorMod(writer_.Sub(loop.variable, lo), writer_.Index(2), true);
+  const V other = writer_.Sub(one, side);
+  HY_ASSIGN(ahead, load_next(next, is_there));
+  Multiply(writer_.Mul(side, writer_.Index(row_stage_->tile_elements())),
+           writer_.Mul(side, writer_.Index(col_stage_->tile_elements())), sums);
+  writer_.BeginIf(is_there);
+  store(writer_.Mul(other, writer_.Index(row_stage_->tile_elements())),
+        writer_.Mul(other, writer_.Index(col_stage_->tile_elements())), ahead);
+  writer_.EndIf({});
+  writer_.Barrier();
+  sums_ = writer_.EndFor(sums);
+  return OkStatus();
+}
+
+// stages - 1 tiles are on their way while one is multiplied. One barrier a step: after it, everyone
+// has left the tile that this step's copies overwrite.
+Status ContractionBuilder::SumCopied(V lo, V hi) {
+  const V step = writer_.Index(tile_.k), one = writer_.Index(1);
+  const V row_size = writer_.Index(row_stage_->tile_elements());
+  const V col_size = writer_.Index(col_stage_->tile_elements());
+  const auto copy = [&](V tile, V stage) -> Status {
+    writer_.BeginIf(writer_.Compare(Opcode::kLt, tile, hi));
+    HY_TRY(row_stage_->Copy(writer_.Mul(stage, row_size), writer_.Mul(tile, step)));
+    HY_TRY(col_stage_->Copy(writer_.Mul(stage, col_size), writer_.Mul(tile, step)));
+    writer_.EndIf({});
+    writer_.Do(Opcode::kAsyncCommit, {}, {});
+    return OkStatus();
+  };
+  const int64_t ahead = tile_.stages - 1;
+  for (int64_t s = 0; s < ahead; ++s) {
+    HY_TRY(copy(writer_.Add(lo, writer_.Index(s)), writer_.Index(s)));
+  }
+  std::vector<V> carried = sums_;
+  carried.push_back(writer_.Index(0));      // the stage to read
+  carried.push_back(writer_.Index(ahead));  // the stage to fill
+  const Writer::Loop loop = writer_.BeginFor(lo, hi, one, carried, tile_.split == 1);
+  std::vector<V> sums(loop.carried.begin(), loop.carried.end() - 2);
+  const V read = loop.carried[sums.size()], fill = loop.carried[sums.size() + 1];
+  writer_.Do(Opcode::kAsyncWait, {}, {ahead - 1});
+  writer_.Barrier();
+  HY_TRY(copy(writer_.Add(loop.variable, writer_.Index(ahead)), fill));
+  Multiply(writer_.Mul(read, row_size), writer_.Mul(read, col_size), sums);
+  const auto next = [&](V stage) {
+    const V more = writer_.Add(stage, one);
+    return writer_.Select(writer_.Compare(Opcode::kEq, more, writer_.Index(tile_.stages)),
+                          writer_.Index(0), more);
+  };
+  sums.push_back(next(read));
+  sums.push_back(next(fill));
+  sums = writer_.EndFor(sums);
+  sums_.assign(sums.begin(), sums.end() - 2);
+  return OkStatus();
+}
+
+void ContractionBuilder::Multiply(V row_base, V col_base, std::vector<V>& sums) {
+  return IsMatrix() ? MultiplyFragments(row_base, col_base, sums)
+                    : MultiplyItems(row_base, col_base, sums);
+}
+
+// A workitem's rows lie in groups of row_lanes, tile.m / groups apart; its columns likewise.
+void ContractionBuilder::MultiplyItems(V row_base, V col_base, std::vector<V>& sums) {
+  const int64_t row_groups = tile_.item_m / row_lanes_, col_groups = tile_.item_n / col_lanes_;
+  const Type type{problem_.dtype, static_cast<uint16_t>(col_lanes_)};
+  const V row_at = writer_.Add(row_base, item_row_), col_at = writer_.Add(col_base, item_col_);
+  for (int64_t k = 0; k < tile_.k; ++k) {
+    std::vector<V> columns;
+    for (int64_t g = 0; g < col_groups; ++g) {
+      const int64_t offset = k * col_stage_->stride() + g * (tile_.n / col_groups);
+      columns.push_back(writer_.Load(col_stage_->buffer(),
+                                     writer_.Add(col_at, writer_.Index(offset)), col_lanes_, false,
+                                     col_lanes_));
+    }
+    for (int64_t g = 0; g < row_groups; ++g) {
+      const int64_t offset = k * row_stage_->stride() + g * (tile_.m / row_groups);
+      const V rows = writer_.Load(row_stage_->buffer(), writer_.Add(row_at, writer_.Index(offset)),
+                                  row_lanes_, false, row_lanes_);
+      for (int64_t i = 0; i < row_lanes_; ++i) {
+        V row = rows;
+        if (row_lanes_ > 1)
+          row = writer_.Pure(Opcode::kExtract, Type{problem_.dtype, 1}, {rows}, {i});
+        row = writer_.Splat(row, col_lanes_);
+        for (int64_t c = 0; c < col_groups; ++c) {
+          V& sum = sums[static_cast<size_t>((g * row_lanes_ + i) * col_groups + c)];
+          const V column = columns[static_cast<size_t>(c)];
+          sum = IsFloat(problem_.dtype)
+                    ? writer_.Pure(Opcode::kFma, type, {row, column, sum})
+                    : writer_.Add(sum, writer_.Pure(Opcode::kMul, type, {row, column}));
+        }
+      }
+    }
+  }
+}
+
+void ContractionBuilder::MultiplyFragments(V row_base, V col_base, std::vector<V>& sums) {
+  const int64_t row_count = tile_.item_m / shape_.m, col_count = tile_.item_n / shape_.n;
+  const auto m = static_cast<uint16_t>(shape_.m), n = static_cast<uint16_t>(shape_.n),
+             k = static_cast<uint16_t>(shape_.k);
+  const Type a_type{shape_.input, 1, FragmentUse::kA, m, k};
+  const Type b_type{shape_.input, 1, FragmentUse::kB, k, n};
+  const int64_t align = kMatrixPadBytes * 8 / BitWidth(shape_.input);
+  const auto load = [&](const ContractionStage& stage, Type type, V base, V item, int64_t place,
+                        int64_t step) {
+    const int64_t stride = stage.stride();
+    const bool is_a = type.use == FragmentUse::kA;
+    const int64_t offset = stage.is_k_major() ? step * stride + place : place * stride + step;
+    V at = writer_.Mul(item, writer_.Index(stage.is_k_major() ? 1 : stride));
+    at = writer_.Add(writer_.Add(base, at), writer_.Index(offset));
+    // A is side x k, B is k x side.
+    const FragmentLayout layout =
+        stage.is_k_major() == is_a ? FragmentLayout::kColumnMajor : FragmentLayout::kRowMajor;
+    return writer_.Value(Opcode::kFragmentLoad, type, {at, writer_.Index(stride)},
+                         {static_cast<int64_t>(layout), align}, stage.buffer());
+  };
+  struct Operands {
+    std::vector<V> a, b;
+  };
+  const auto operands_at = [&](int64_t step) {
+    Operands operands;
+    for (int64_t i = 0; i < row_count; ++i) {
+      operands.a.push_back(load(*row_stage_, a_type, row_base, item_row_, i * shape_.m, step));
+    }
+    for (int64_t j = 0; j < col_count; ++j) {
+      operands.b.push_back(load(*col_stage_, b_type, col_base, item_col_, j * shape_.n, step));
+    }
+    return operands;
+  };
+  Operands now = operands_at(0);
+  for (int64_t step = 0; step < tile_.k; step += shape_.k) {
+    Operands next;
+    if (step + shape_.k < tile_.k) next = operands_at(step + shape_.k);
+    for (int64_t i = 0; i < row_count; ++i) {
+      for (int64_t j = 0; j < col_count; ++j) {
+        V& sum = sums[static_cast<size_t>(i * col_count + j)];
+        sum = writer_.Value(Opcode::kFragmentMma, writer_.TypeOf(sum),
+                            {now.a[static_cast<size_t>(i)], now.b[static_cast<size_t>(j)], sum});
+      }
+    }
+    now = std::move(next);
+  }
+}
+
+Status ContractionBuilder::StoreVector(V row, V col, int64_t row_shift, int64_t col_shift, V sum) {
+  const V row_at = writer_.Add(row, writer_.Index(row_shift));
+  const V col_at = writer_.Add(col, writer_.Index(col_shift));
+  const bool checks_row = !exprs_.KnownMultipleOf(rows_.extent, tile_.m);
+  const bool checks_col = !exprs_.KnownMultipleOf(cols_.extent, tile_.n);
+  V is_there = kNone, mask = kNone;
+  if (checks_row) is_there = writer_.Compare(Opcode::kLt, row_at, emitter_.Evaluate(rows_.extent));
+  if (checks_col) {
+    const V total = emitter_.Evaluate(cols_.extent);
+    const V is_col = writer_.Compare(Opcode::kLt, col_at, total);
+    is_there = is_there == kNone
+                   ? is_col
+                   : writer_.Pure(Opcode::kAnd, writer_.TypeOf(is_col), {is_there, is_col});
+    if (!exprs_.KnownMultipleOf(cols_.extent, col_lanes_)) {
+      mask = writer_.Compare(Opcode::kLt, writer_.Iota(writer_.index_dtype(), col_lanes_),
+                             writer_.Sub(total, col_at));
+    }
+  }
+  if (is_there != kNone) writer_.BeginIf(is_there);
+  if (partial_ != kNone) {
+    const V at =
+        PartialIndex(exprs_, emitter_, writer_, problem_, record_.swap, part_, row_at, col_at);
+    const bool is_aligned = exprs_.KnownMultipleOf(cols_.extent, col_lanes_);
+    writer_.Store(partial_, at, sum, mask, is_aligned ? col_lanes_ : 1);
+  } else {
+    emitter_.Bind(row_symbol_, row);
+    emitter_.Shift(rows_.flat, row_symbol_, row_shift);
+    emitter_.Shift(cols_.flat, col_symbol_, col_shift);
+    emitter_.BeginVector(col_symbol_, col, col_lanes_, /*aligned=*/true, mask);
+    emitter_.SetValue(problem_.accumulator, sum);
+    for (loop::OpId op : problem_.epilogue) HY_TRY(emitter_.EmitOp(op));
+    emitter_.EndVector();
+  }
+  if (is_there != kNone) writer_.EndIf({});
+  return OkStatus();
+}
+
+Status ContractionBuilder::StoreItems() {
+  const int64_t row_groups = tile_.item_m / row_lanes_, col_groups = tile_.item_n / col_lanes_;
+  const V row = writer_.Add(row_first_, item_row_), col = writer_.Add(col_first_, item_col_);
+  for (int64_t g = 0; g < row_groups; ++g) {
+    for (int64_t i = 0; i < row_lanes_; ++i) {
+      for (int64_t c = 0; c < col_groups; ++c) {
+        const V sum = sums_[static_cast<size_t>((g * row_lanes_ + i) * col_groups + c)];
+        HY_TRY(
+            StoreVector(row, col, g * (tile_.m / row_groups) + i, c * (tile_.n / col_groups), sum));
+      }
+    }
+  }
+  return OkStatus();
+}
+
+// One row of fragments of every subgroup at a time: through workgroup memory into vectors of
+// neighbouring columns.
+Status ContractionBuilder::StoreFragments() {
+  const int64_t stride = tile_.n + 16 * 8 / BitWidth(problem_.dtype);
+  const int64_t height = band_rows_ * shape_.m;
+  const kernel::BufferId slice = writer_.AddAllocation("slice", problem_.dtype, height * stride);
+  const int64_t row_count = tile_.item_m / shape_.m, col_count = tile_.item_n / shape_.n;
+  const int64_t vectors = tile_.n / col_lanes_, total = height * vectors;
+  const int64_t passes = (total + workitems_ - 1) / workitems_;
+  const V band = writer_.FloorDiv(item_row_, writer_.Index(tile_.item_m), true);
+  const V id = writer_.WorkitemId(0);
+  const bool is_rolled = passes > 1 && problem_.epilogue_weight > kUnrolledEpilogueWeight;
+  for (int64_t i = 0; i < row_count; ++i) {
+    if (i > 0) writer_.Barrier();
+    for (int64_t j = 0; j < col_count; ++j) {
+      V at = writer_.Add(writer_.Mul(band, writer_.Index(shape_.m * stride)), item_col_);
+      at = writer_.Add(at, writer_.Index(j * shape_.n));
+      writer_.Do(Opcode::kFragmentStore,
+                 {at, sums_[static_cast<size_t>(i * col_count + j)], writer_.Index(stride)},
+                 {static_cast<int64_t>(FragmentLayout::kRowMajor), 4}, slice);
+    }
+    writer_.Barrier();
+    const auto one_pass = [&](V number) -> Status {
+      const V is_there = total % workitems_ == 0
+                             ? kNone
+                             : writer_.Compare(Opcode::kLt, number, writer_.Index(total));
+      if (is_there != kNone) writer_.BeginIf(is_there);
+      const V row = writer_.FloorDiv(number, writer_.Index(vectors), true);
+      const V col = writer_.Mul(writer_.FloorMod(number, writer_.Index(vectors), true),
+                                writer_.Index(col_lanes_));
+      const V sum =
+          writer_.Load(slice, writer_.Add(writer_.Mul(row, writer_.Index(stride)), col), col_lanes_,
+                       false, std::min<int64_t>(col_lanes_, 16 * 8 / BitWidth(problem_.dtype)));
+      V in_tile = writer_.Mul(writer_.FloorDiv(row, writer_.Index(shape_.m), true),
+                              writer_.Index(tile_.item_m));
+      in_tile = writer_.Add(in_tile, writer_.FloorMod(row, writer_.Index(shape_.m), true));
+      HY_TRY(StoreVector(writer_.Add(row_first_, in_tile), writer_.Add(col_first_, col),
+                         i * shape_.m, 0, sum));
+      if (is_there != kNone) writer_.EndIf({});
+      return OkStatus();
+    };
+    if (is_rolled) {
+      const Writer::Loop loop =
+          writer_.BeginFor(writer_.Index(0), writer_.Index(passes), writer_.Index(1), {}, true);
+      HY_TRY(one_pass(writer_.Add(writer_.Mul(loop.variable, writer_.Index(workitems_)), id)));
+      writer_.EndFor({});
+      continue;
+    }
+    for (int64_t p = 0; p < passes; ++p) {
+      HY_TRY(one_pass(writer_.Add(id, writer_.Index(p * workitems_))));
+    }
+  }
+  return OkStatus();
+}
+
+Result<ScheduledKernel> ContractionBuilder::Build() {
+  HY_TRY(CheckRecord());
+  writer_.SetWorkgroup(workitems_, IsMatrix() ? target_.gpu.subgroup_size : 0);
+  for (const Side* side : {&problem_.batch, &problem_.m, &problem_.n, &problem_.k}) {
+    if (side->digits.size() > 1) emitter_.Flatten(side->flat, side->digits);
+  }
+  row_symbol_ = exprs_.Loop("row", rows_.extent);
+  col_symbol_ = exprs_.Loop("column", cols_.extent);
+  ScheduledKernel scheduled;
+  scheduled.record = record_;
+  Dispatch dispatch;
+  PlaceWorkgroup(dispatch);
+  for (int axis = 0; axis < 3; ++axis) {
+    if (exprs_.AsConst(dispatch.grid[axis]).value_or(0) > target_.gpu.max_grid[axis]) {
+      return Bad("its grid is too large for the target");
+    }
+  }
+  if (record_.async) {
+    for (const auto& [factor, side] : {std::pair(&row_factor_, &rows_), {&col_factor_, &cols_}}) {
+      const auto narrow = IsMatrix() ? NarrowValue(kernel_, *factor) : factor->value;
+      const OperandAccess access = AccessOf(function_, kernel_, problem_, *factor, *side);
+      if (!ContractionStage::CanCopy(function_, kernel_, *factor, *narrow, access) ||
+          (!IsMatrix() && access.along_k && access.lanes > 1)) {
+        return Bad("an operand changes on its way into workgroup memory");
+      }
+    }
+    if (tile_.stages < 2) return Bad("copies need a second stage");
+  }
+  MakeStages();
+  HY_TRY(SumOverK());
+  if (tile_.split > 1) {
+    partial_ = AddPartial(emitter_, problem_, true);
+    scheduled.workspaces.push_back(PartialWorkspace(exprs_, problem_, tile_.split));
+  }
+  HY_TRY(IsMatrix() ? StoreFragments() : StoreItems());
+  dispatch.bindings = emitter_.bindings;
+  dispatch.scalars = emitter_.scalars;
+  scheduled.kernels.push_back(writer_.Finish());
+  scheduled.dispatches.push_back(std::move(dispatch));
+  int64_t memory = 0;
+  for (const kernel::Buffer& buffer : scheduled.kernels[0].buffers) {
+    if (buffer.space == kernel::MemorySpace::kWorkgroup) {
+      memory += (buffer.elements * BitWidth(buffer.dtype) / 8 + 15) / 16 * 16;
+    }
+  }
+  if (memory > target_.gpu.workgroup_memory_bytes) return Bad("too much workgroup memory");
+  if (tile_.split > 1) {
+    HY_TRY(AddSumOfParts(function_, kernel_, problem_, record_, tile_.split, target_, scheduled));
+  }
+  return scheduled;
+}
+
+}  // namespace
+
+Result<ScheduledKernel> BuildGpuContraction(const loop::Function& function, uint32_t kernel,
+                                            const ScheduleRecord& record, const Target& target) {
+  if (record.kind == ScheduleKind::kGpuVector) return BuildGemv(function, kernel, record, target);
+  std::string why;
+  std::optional<Problem> problem = ReadContraction(function, function.kernels[kernel], &why);
+  if (!problem) {
+    return InvalidArgument("Schedule '{}' needs a contraction; kernel '{}' is none: {}.",
+                           FormatSchedule(record), function.kernels[kernel].name, why);
+  }
+  return ContractionBuilder(function, function.kernels[kernel], record, target, std::move(*problem))
+      .Build();
+}
+
+}  // namespace halyard::schedule
