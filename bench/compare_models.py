@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times a model in Halyard and in ONNX Runtime side by side: A B A B, each in its own process that sleeps
-while the other runs. Prints medians in milliseconds and the ratio of each pair of rounds.
+"""Times a model in Halyard and in its rivals side by side: A B A B, each in its own process that sleeps
+while another runs. Prints medians in milliseconds and the ratio of each round.
 
   python bench/compare_models.py MODEL.onnx [--threads 2] [--rounds 15] [--runs 3] [--symbol n=1]
-      [--worker build/release/bench/model_worker]
+      [--worker build/release/bench/model_worker] [--torch NAME [--torch-python PATH]]
 
-Needs numpy and onnxruntime. Timings are reports, never tests."""
+Needs numpy and onnxruntime. --torch adds PyTorch eager on the module NAME of tests/models/export.py, with
+an interpreter that has what that script needs.
+
+Before and after each round a probe reads the L1 cache: where a neighbour of this machine shares the core,
+the probe slows down like the kernels. A round whose probe is below 90 % of the best one is noisy; when there
+are both kinds, the ratio of the quiet rounds stands beside the ratio of all. Timings are reports, never tests."""
 import argparse
 import os
 import pathlib
@@ -14,6 +19,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+QUIET = 0.9
 
 
 class Worker:
@@ -21,6 +27,7 @@ class Worker:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                         env={**os.environ, **environment})
         self.ready_seconds = float(self._line().split()[1])
+        self.times = []
 
     def _line(self):
         line = self.process.stdout.readline()
@@ -28,10 +35,20 @@ class Worker:
             sys.exit(f"{self.process.args[0]} ended with status {self.process.wait()}.")
         return line
 
-    def run(self, count):
-        self.process.stdin.write(f"run {count}\n")
+    def _ask(self, line):
+        self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
-        return [int(text) / 1e6 for text in self._line().split()]
+        return self._line().split()
+
+    def run(self, count):
+        """The median of `count` runs in milliseconds."""
+        times = [int(text) / 1e6 for text in self._ask(f"run {count}")]
+        self.times += times
+        return statistics.median(times)
+
+    def probe(self):
+        """GB/s that one core reads from its L1 cache."""
+        return float(self._ask("probe")[0])
 
 
 def main():
@@ -42,24 +59,37 @@ def main():
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--symbol", action="append", default=[])
     parser.add_argument("--worker", default=str(HERE.parent / "build/release/bench/model_worker"))
+    parser.add_argument("--torch", metavar="NAME")
+    parser.add_argument("--torch-python", default=sys.executable)
     arguments = parser.parse_args()
 
+    threads = str(arguments.threads)
     symbols = [text for symbol in arguments.symbol for text in ("--symbol", symbol)]
-    ours = Worker([arguments.worker, arguments.model, *symbols], {"HALYARD_THREADS": str(arguments.threads)})
-    rival = Worker([sys.executable, str(HERE / "ort_worker.py"), arguments.model, str(arguments.threads),
-                    *arguments.symbol], {})
-    a, b, ratios = [], [], []
+    ours = Worker([arguments.worker, arguments.model, *symbols], {"HALYARD_THREADS": threads})
+    rivals = {"onnxruntime": Worker([sys.executable, str(HERE / "ort_worker.py"), arguments.model, threads,
+                                     *arguments.symbol], {})}
+    if arguments.torch:
+        rivals["torch eager"] = Worker([arguments.torch_python, str(HERE / "torch_worker.py"), arguments.torch,
+                                        threads, *arguments.symbol], {})
+    probes, ratios = [], {name: [] for name in rivals}
     for _ in range(arguments.rounds):
-        first, second = ours.run(arguments.runs), rival.run(arguments.runs)
-        a += first
-        b += second
-        ratios.append(statistics.median(first) / statistics.median(second))
-    print(f"{pathlib.Path(arguments.model).stem}, {arguments.threads} threads, "
-          f"{len(a)} runs each, ms: median / best")
-    print(f"  halyard      {statistics.median(a):9.3f} / {min(a):9.3f}   ready in {ours.ready_seconds:.2f} s")
-    print(f"  onnxruntime  {statistics.median(b):9.3f} / {min(b):9.3f}   ready in {rival.ready_seconds:.2f} s")
-    print(f"  ratio        {statistics.median(ratios):9.3f}   (median over {len(ratios)} rounds, "
-          f"{min(ratios):.3f} to {max(ratios):.3f}; below 1 Halyard is faster)")
+        before, time = ours.probe(), ours.run(arguments.runs)
+        for name, rival in rivals.items():
+            ratios[name].append(time / rival.run(arguments.runs))
+        probes.append(min(before, ours.probe()))
+    quiet = [i for i, probe in enumerate(probes) if probe >= QUIET * max(probes)]
+    folder = pathlib.Path(arguments.model).resolve().parent.name
+    print(f"{folder}, {threads} threads, {len(ours.times)} runs each, ms: median / best; "
+          f"{len(probes) - len(quiet)} of {len(probes)} rounds noisy")
+    for name, worker in {"halyard": ours, **rivals}.items():
+        line = (f"  {name:12} {statistics.median(worker.times):9.3f} / {min(worker.times):9.3f}"
+                f"   ready in {worker.ready_seconds:.2f} s")
+        if name in ratios:
+            line += f"   ratio {statistics.median(ratios[name]):.3f}"
+            if 0 < len(quiet) < len(probes):
+                line += f", quiet {statistics.median(ratios[name][i] for i in quiet):.3f}"
+            line += f" ({min(ratios[name]):.3f} to {max(ratios[name]):.3f})"
+        print(line, flush=True)
 
 
 if __name__ == "__main__":
