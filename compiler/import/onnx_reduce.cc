@@ -86,7 +86,8 @@ std::vector<V> ImportSoftmax(NodeContext& c) {
   const V shifted = x - c.Reduce("reduce_max", x, axes, true);
   const V exps = c.Unary("exp", shifted);
   const V sum = c.Reduce("reduce_sum", exps, axes, true);
-  if (c.node.op_type == "Softmax") return {exps / sum};
+  // One division for a row instead of one for each element.
+  if (c.node.op_type == "Softmax") return {exps * (1.0 / sum)};
   return {shifted - c.Unary("log", sum)};
 }
 

@@ -55,19 +55,20 @@ class Formula {
 
 using V = ValueId;
 
-// x * 2^n for an integer-valued n with |n| < 2^11 (f64) or 2^8 (f32), in two steps so that the
-// result may be subnormal or infinite and is rounded once.
+// x * 2^n for an integer-valued f64 n with |n| < 2^11, in two steps so that the result may be
+// subnormal or infinite and is rounded once.
 V ScaleByPowerOfTwo(Formula& f, V x, V n) {
-  const bool wide = f.type.dtype == DType::kF64;
-  const int mantissa = wide ? 52 : 23;
-  const int64_t bias = wide ? 1023 : 127;
-  // Adding 1.5 * 2^mantissa leaves the integer in the low bits.
-  const double magic = std::ldexp(1.5, mantissa);
+  constexpr int kMantissa = 52;
+  constexpr int64_t kBias = 1023;
+  // Adding 1.5 * 2^52 leaves the integer in the low bits.
+  const double magic = std::ldexp(1.5, kMantissa);
   const V shifted = f.Bits(f.b.Add(n, f.C(magic)));
   const V k = f.b.Sub(shifted, f.Bits(f.C(magic)));
   const V half = f.b.Shr(k, f.I(1));
   const V rest = f.b.Sub(k, half);
-  const auto power = [&](V e) { return f.FromBits(f.b.Shl(f.b.Add(e, f.I(bias)), f.I(mantissa))); };
+  const auto power = [&](V e) {
+    return f.FromBits(f.b.Shl(f.b.Add(e, f.I(kBias)), f.I(kMantissa)));
+  };
   return f.b.Mul(f.b.Mul(x, power(half)), power(rest));
 }
 
@@ -79,20 +80,40 @@ V ExpKernelF32(Formula& f, V r) {
   return f.MulAdd(f.b.Mul(r, r), p, f.b.Add(r, f.C(1)));
 }
 
+// x * 2^n, rounded once also where it is subnormal or infinite, for the n that `shifted` = n + 1.5
+// * 2^23 holds in its low bits, |n| < 2^8: half of n first, then the rest. Shifting left drops all
+// but those bits.
+V ScaleByShifted(Formula& f, V x, V shifted) {
+  const V bits = f.Bits(shifted);
+  const V half = f.b.Shr(bits, f.I(1));
+  const V rest = f.b.Sub(bits, half);
+  const V one = f.Bits(f.C(1));
+  const auto power = [&](V e) { return f.FromBits(f.b.Add(f.b.Shl(e, f.I(23)), one)); };
+  return f.b.Mul(f.b.Mul(x, power(half)), power(rest));
+}
+
+constexpr double kShift = 0x1.8p23;
+
+// Zero where the result is below half of the least subnormal: the formula would round it there,
+// which takes processors a hundred times as long, and the masks of attention put many elements
+// there.
 V ExpF32(Formula& f, V x) {
-  x = f.b.Min(f.C(89), f.b.Max(f.C(-104), x));
-  const V n = f.Round(f.b.Mul(x, f.C(kLog2E)));
+  const V tiny = f.b.Lt(x, f.C(-104));
+  x = f.b.Min(f.C(89), f.b.Select(tiny, f.C(0), x));
+  const V shifted = f.MulAdd(x, f.C(kLog2E), f.C(kShift));
+  const V n = f.b.Sub(shifted, f.C(kShift));
   // ln 2 in two parts, the first of 15 bits: n times it is exact.
   V r = f.MulAdd(n, f.C(-0.693145751953125), x);
   r = f.MulAdd(n, f.C(-(kLn2 - 0.693145751953125)), r);
-  return ScaleByPowerOfTwo(f, ExpKernelF32(f, r), n);
+  return f.b.Select(tiny, f.C(0), ScaleByShifted(f, ExpKernelF32(f, r), shifted));
 }
 
 V Exp2F32(Formula& f, V x) {
-  x = f.b.Min(f.C(129), f.b.Max(f.C(-151), x));
-  const V n = f.Round(x);
-  const V r = f.b.Mul(f.b.Sub(x, n), f.C(kLn2));
-  return ScaleByPowerOfTwo(f, ExpKernelF32(f, r), n);
+  const V tiny = f.b.Lt(x, f.C(-151));
+  x = f.b.Min(f.C(129), f.b.Select(tiny, f.C(0), x));
+  const V shifted = f.b.Add(x, f.C(kShift));
+  const V r = f.b.Mul(f.b.Sub(x, f.b.Sub(shifted, f.C(kShift))), f.C(kLn2));
+  return f.b.Select(tiny, f.C(0), ScaleByShifted(f, ExpKernelF32(f, r), shifted));
 }
 
 struct LogParts {

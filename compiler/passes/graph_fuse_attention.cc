@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks for y = matmul(softmax(s), v), where softmax is written as exp(s - max) / sum and s is
-// matmul(q, k transposed), optionally scaled and with a mask added. Scales may also stand on q and
-// k. The weights may pass through select(p != p, 0, p), which makes the rows of queries that see
-// nothing zero. All intermediate values have no other use, since attention does not make them.
-// Rounding: the fused form rounds once where the chain rounds per op, so it is nearer to the exact
-// result.
+// Looks for y = matmul(softmax(s), v), where softmax is written as exp(s - max) / sum or with the
+// reciprocal of the sum, and s is matmul(q, k transposed), optionally scaled and with a mask added.
+// Scales may also stand on q and k. The weights may pass through select(p != p, 0, p), which makes
+// the rows of queries that see nothing zero. All intermediate values have no other use, since
+// attention does not make them. Rounding: the fused form rounds once where the chain rounds per op,
+// so it is nearer to the exact result.
 #include <cmath>
 
 #include "compiler/graph/builder.h"
@@ -126,10 +126,18 @@ class AttentionFusion {
       }
       match.nan_to_zero = true;
     }
+    // exp / sum, or exp * (1 / sum).
     const Node* quotient = Producer(weights, "div");
-    if (quotient == nullptr) return std::nullopt;
+    ValueId sum = quotient != nullptr ? quotient->operands[1] : kNone;
+    if (quotient == nullptr) {
+      quotient = Producer(weights, "mul");
+      if (quotient == nullptr) return std::nullopt;
+      const Node* reciprocal = Producer(Unspread(quotient->operands[1]), "div");
+      if (reciprocal == nullptr || ScalarOf(reciprocal->operands[0]) != 1.0) return std::nullopt;
+      sum = reciprocal->operands[1];
+    }
     const ValueId exponential = quotient->operands[0];
-    if (!IsSpreadReduction(quotient->operands[1], "reduce_sum", exponential)) return std::nullopt;
+    if (!IsSpreadReduction(sum, "reduce_sum", exponential)) return std::nullopt;
     const Node* exp = Producer(exponential, "exp");
     if (exp == nullptr || uses_.Of(exponential).size() != 2) return std::nullopt;
     const Node* difference = Producer(exp->operands[0], "sub");
