@@ -13,6 +13,10 @@ namespace {
 
 constexpr double kTaskCycles = 20000;
 constexpr int64_t kTasksPerWorker = 4;
+constexpr double kTaskOverhead = 300;     // cycles: the claim, the call, cold address arithmetic
+constexpr double kWakeCycles = 600;       // for each worker that takes part in a stage
+constexpr double kLateShare = 0.3;        // of a task, that the others wait for the last worker
+constexpr double kFarBytesPerCycle = 20;  // from L3; half of it hides behind arithmetic
 
 struct TileShape {
   int32_t mr, nv;
@@ -86,7 +90,7 @@ class Ranker {
           static_cast<uint64_t>(lanes), std::bit_ceil(static_cast<uint64_t>(*vec_const))));
     std::vector<TileShape> shapes;
     if (target_.vector_registers >= 32)
-      shapes = {{6, 4}, {8, 3}, {14, 2}, {24, 1}};
+      shapes = {{6, 4}, {8, 3}, {13, 2}, {24, 1}};
     else
       shapes = {{6, 2}, {4, 3}, {12, 1}};
     int64_t row_hint = std::max<int64_t>(1, exprs_.HintOf(rows.extent));
@@ -158,54 +162,125 @@ class Ranker {
       cycles *= 1.3;
     if (mode == OperandMode::kInPlace && vec_hint * k > 64 * 1024) cycles *= 1.15;
 
-    int64_t workers = std::max(1, target_.worker_count);
-    double all = (cycles + pack_rows + pack_vecs) * static_cast<double>(batches);
-    auto tasks = static_cast<int64_t>(all / kTaskCycles);
-    tasks = std::clamp<int64_t>(tasks, 1, workers * kTasksPerWorker);
-    int64_t need = (tasks + batches - 1) / batches, row_tasks = 1, vec_tasks = 1;
-    if (workers == 1) need = 1;
-    bool rows_first =
-        pack_a || (mode != OperandMode::kPacked && vec_panels < need && row_panels >= need);
-    if (rows_first) {
-      row_tasks = std::min(need, row_panels);
-      vec_tasks = std::min((need + row_tasks - 1) / row_tasks, vec_panels);
-    } else {
-      vec_tasks = std::min(need, vec_panels);
-      row_tasks = std::min((need + vec_tasks - 1) / vec_tasks, row_panels);
-    }
-    int64_t row_per_task = (row_panels + row_tasks - 1) / row_tasks;
-    int64_t vec_per_task = (vec_panels + vec_tasks - 1) / vec_tasks;
+    TaskCost cost;
+    cost.tile = tile;
+    cost.row_panels = row_panels;
+    cost.vec_panels = vec_panels;
+    cost.pack_row_panel = pack_rows / static_cast<double>(row_panels);
+    cost.pack_vec_panel = pack_vecs / static_cast<double>(vec_panels);
+    const int64_t element = BitWidth(problem_.dtype) / 8;
+    cost.row_panel_bytes = std::max<int64_t>(1, k * shape.mr * element);
+    cost.vec_panel_bytes = std::max<int64_t>(1, k * width * element);
+    cost.packs_rows = pack_a;
+    const double one = cycles + pack_rows + pack_vecs;  // batch
+    const int64_t workers = std::max(1, target_.worker_count);
+    // Either tasks of whole batches, or parts of one.
+    const auto tasks =
+        std::clamp<int64_t>(static_cast<int64_t>(one * static_cast<double>(batches) / kTaskCycles),
+                            1, workers * kTasksPerWorker);
+    TaskSize size{row_panels, vec_panels};
+    record.grain = std::max<int64_t>(1, batches / tasks);
+    if (batches < tasks || (pack_a && row_panels * cost.row_panel_bytes > target_.l2_bytes / 2))
+      size = SizeTasks(cost, batches);
     // Sizes that are not known yet: tasks just large enough, however many there will be.
     if (workers > 1 && !exprs_.AsConst(rows.extent)) {
-      double task = tile * static_cast<double>(vec_per_task);
-      row_per_task =
-          std::clamp<int64_t>(static_cast<int64_t>(2 * kTaskCycles / task), 1, row_per_task);
+      double task = tile * static_cast<double>(size.vec_panels);
+      size.row_panels =
+          std::clamp<int64_t>(static_cast<int64_t>(2 * kTaskCycles / task), 1, size.row_panels);
     }
     if (workers > 1 && !exprs_.AsConst(vecs.extent)) {
-      double task = tile * static_cast<double>(row_per_task);
-      vec_per_task =
-          std::clamp<int64_t>(static_cast<int64_t>(2 * kTaskCycles / task), 1, vec_per_task);
+      double task = tile * static_cast<double>(size.row_panels);
+      size.vec_panels =
+          std::clamp<int64_t>(static_cast<int64_t>(2 * kTaskCycles / task), 1, size.vec_panels);
     }
-    if (pack_a) {
-      int64_t row_bytes = std::max<int64_t>(1, k * shape.mr * BitWidth(problem_.dtype) / 8);
-      row_per_task = std::clamp<int64_t>(target_.l2_bytes / 2 / row_bytes, 1, row_per_task);
-      row_tasks = (row_panels + row_per_task - 1) / row_per_task;
-    }
-    record.mc = row_per_task * shape.mr;
-    record.nc = vec_per_task * width;
-    record.grain = std::max<int64_t>(1, batches / std::max<int64_t>(1, tasks));
-    if (need > 1) record.grain = 1;
-    if (!exprs_.AsConst(problem_.batch.extent) && need <= 1) {
-      double one = cycles + pack_rows + pack_vecs;
+    record.mc = size.row_panels * shape.mr;
+    record.nc = size.vec_panels * width;
+    if (!exprs_.AsConst(problem_.batch.extent) && size.row_panels == row_panels &&
+        size.vec_panels == vec_panels)
       record.grain =
           std::clamp<int64_t>(static_cast<int64_t>(2 * kTaskCycles / std::max(1.0, one)), 1, 1024);
-    }
-    cycles +=
-        pack_rows * static_cast<double>(vec_tasks) + pack_vecs * static_cast<double>(row_tasks);
+    const int64_t row_tasks = (row_panels + size.row_panels - 1) / size.row_panels;
+    const int64_t vec_tasks = (vec_panels + size.vec_panels - 1) / size.vec_panels;
+    cycles += pack_rows * static_cast<double>(vec_tasks) +
+              pack_vecs * static_cast<double>(row_tasks) +
+              TrafficCycles(cost, size) * static_cast<double>(row_tasks * vec_tasks);
     cycles *= static_cast<double>(batches);
     for (const auto& [other, cost] : ranked_)
       if (other == record) return;
     ranked_.emplace_back(std::move(record), cycles);
+  }
+
+  // What one task costs, in panels of the operands.
+  struct TaskCost {
+    double tile = 0;  // cycles
+    int64_t row_panels = 1, vec_panels = 1;
+    double pack_row_panel = 0, pack_vec_panel = 0;  // cycles
+    int64_t row_panel_bytes = 1, vec_panel_bytes = 1;
+    bool packs_rows = false;
+  };
+  struct TaskSize {
+    int64_t row_panels = 1, vec_panels = 1;
+  };
+
+  // What a task waits for operands from beyond L2. Vector panels are the outer loop: where the rows
+  // of the task do not stay in L2 beside one panel, each panel brings them again.
+  double TrafficCycles(const TaskCost& cost, TaskSize size) const {
+    double rows = static_cast<double>(size.row_panels * cost.row_panel_bytes);
+    const auto panel = static_cast<double>(cost.vec_panel_bytes);
+    const double l2 = 0.75 * static_cast<double>(target_.l2_bytes);
+    double bytes = panel * static_cast<double>(size.vec_panels);
+    if (rows + panel > l2) {
+      rows *= static_cast<double>(size.vec_panels);
+      if (panel > l2) bytes *= static_cast<double>(size.row_panels);
+    }
+    if (cost.packs_rows) rows = 0;  // counted with the packing
+    // Few panels stay in L2 from one task of a worker to its next.
+    const int64_t row_tasks = (cost.row_panels + size.row_panels - 1) / size.row_panels;
+    if (bytes < l2 / 2 && row_tasks > target_.worker_count)
+      bytes *= static_cast<double>(target_.worker_count) / static_cast<double>(row_tasks);
+    return (bytes + rows) / kFarBytesPerCycle;
+  }
+
+  // The task size whose last worker ends first. Small tasks balance, large ones pack and fetch
+  // less.
+  TaskSize SizeTasks(const TaskCost& cost, int64_t batches) const {
+    const auto workers = std::max(1, target_.worker_count);
+    auto sizes = [](int64_t panels) {
+      std::vector<int64_t> list;
+      for (int64_t parts = 1;; parts += std::max<int64_t>(1, parts / 8)) {
+        const int64_t size = (panels + parts - 1) / parts;
+        if (list.empty() || list.back() != size) list.push_back(size);
+        if (size == 1) return list;
+      }
+    };
+    TaskSize best{cost.row_panels, cost.vec_panels};
+    double best_time = 0;
+    for (int64_t vec_panels : sizes(cost.vec_panels)) {
+      for (int64_t row_panels : sizes(cost.row_panels)) {
+        if (cost.packs_rows && row_panels > 1 &&
+            row_panels * cost.row_panel_bytes > target_.l2_bytes / 2)
+          continue;
+        const TaskSize size{row_panels, vec_panels};
+        const double task = cost.tile * static_cast<double>(row_panels * vec_panels) +
+                            cost.pack_row_panel * static_cast<double>(row_panels) +
+                            cost.pack_vec_panel * static_cast<double>(vec_panels) +
+                            TrafficCycles(cost, size) + kTaskOverhead;
+        const int64_t row_tasks = (cost.row_panels + row_panels - 1) / row_panels;
+        const int64_t vec_tasks = (cost.vec_panels + vec_panels - 1) / vec_panels;
+        const int64_t tasks = row_tasks * vec_tasks * batches;
+        // Beyond one round for each worker, others take over from a worker that is late.
+        const int64_t rounds = (tasks + workers - 1) / workers;
+        double time = task * static_cast<double>(rounds);
+        if (workers > 1)
+          time += kLateShare * task +
+                  kWakeCycles * static_cast<double>(std::min<int64_t>(tasks, workers));
+        if (best_time == 0 || time < best_time) {
+          best_time = time;
+          best = size;
+        }
+      }
+    }
+    return best;
   }
 
   const loop::Function& function_;
