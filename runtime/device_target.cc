@@ -24,6 +24,27 @@ int32_t Narrow(int64_t value, int32_t lowest) {
       std::clamp<int64_t>(value, lowest, std::numeric_limits<int32_t>::max()));
 }
 
+GpuTarget GpuTargetOf(const hal::Capabilities& capabilities) {
+  const hal::Compute& compute = capabilities.compute;
+  GpuTarget gpu;
+  gpu.compute_capability = Narrow(compute.compute_capability.ValueOr(0), 0);
+  gpu.features = compute.gpu_features.ValueOr(0);
+  gpu.subgroup_size = Narrow(compute.subgroup_size_max.ValueOr(1), 1);
+  gpu.max_workgroup_size = Narrow(compute.max_workgroup_size.ValueOr(1), 1);
+  gpu.workgroup_memory_bytes = compute.workgroup_memory_bytes.ValueOr(0);
+  gpu.max_grid[0] = compute.max_grid_x.ValueOr(1);
+  gpu.max_grid[1] = compute.max_grid_y.ValueOr(1);
+  gpu.max_grid[2] = compute.max_grid_z.ValueOr(1);
+  gpu.unit_count = Narrow(compute.unit_count.ValueOr(0), 0);
+  for (const hal::MatrixShape& shape : capabilities.matrix_shapes) {
+    const Result<DType> input = ParseDType(shape.input_dtype);
+    const Result<DType> accumulator = ParseDType(shape.output_dtype);
+    if (!input.ok() || !accumulator.ok()) continue;  // a number that we have no name for
+    gpu.matrix_shapes.push_back({*input, *accumulator, shape.m, shape.n, shape.k});
+  }
+  return gpu;
+}
+
 }  // namespace
 
 Target TargetOf(const hal::Device& device) {
@@ -48,6 +69,7 @@ Target TargetOf(const hal::Device& device) {
     if (cache.level == 2) target.l2_bytes = cache.size_bytes.value;
     if (cache.level == 3) target.l3_bytes = cache.size_bytes.value;
   }
+  if (target.kind != TargetKind::kCpu) target.gpu = GpuTargetOf(capabilities);
   target.buffer_alignment = device.buffer_alignment();
   target.max_buffer_bytes =
       capabilities.memory.max_allocation_bytes.ValueOr(target.max_buffer_bytes);

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/hash.h"
+#include "compiler/codegen/codegen.h"
 #include "compiler/graph/printer.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/pipeline/canonical_kernel.h"
@@ -332,7 +333,7 @@ class Assembler {
   uint32_t AddExecutable(uint32_t device) {
     program_.executables.emplace_back();
     program_.executables.back().device = device;
-    program_.executables.back().format = "cpu-image";
+    program_.executables.back().format = ImageFormat(program_.devices[device].target.kind);
     state_.executables.emplace_back();
     return static_cast<uint32_t>(program_.executables.size() - 1);
   }

@@ -3,7 +3,7 @@
 // becomes several images, compiled at the same time; each is self-contained.
 #include <algorithm>
 
-#include "compiler/codegen/cpu/emit.h"
+#include "compiler/codegen/codegen.h"
 #include "compiler/pipeline/assemble.h"
 #include "compiler/pipeline/parallel.h"
 
@@ -21,11 +21,6 @@ Status GenerateCode(CompileState& state) {
       new_place;  // [executable][entry] -> new place
   for (size_t e = 0; e < state.program.executables.size(); ++e) {
     program::Executable& whole = state.program.executables[e];
-    const Target& target = state.program.devices[whole.device].target;
-    if (target.kind != TargetKind::kCpu) {
-      return Unimplemented("Device '{}' is no CPU; code is generated for CPUs only.",
-                           state.program.devices[whole.device].name);
-    }
     std::vector<kernel::Kernel>& kernels = state.executables[e].kernels;
     const size_t parts =
         whole.code.empty() ? (whole.entries.size() + kKernelsPerPart - 1) / kKernelsPerPart : 1;
@@ -48,8 +43,7 @@ Status GenerateCode(CompileState& state) {
   HY_TRY(ForEachInParallel(executables.size(), [&](size_t i) -> Status {
     if (!executables[i].code.empty()) return OkStatus();
     const Target& target = state.program.devices[executables[i].device].target;
-    HY_ASSIGN(cpu::CpuImage image, cpu::EmitCpuImage(modules[i], target));
-    executables[i].code = std::move(image.bytes);
+    HY_ASSIGN(executables[i].code, EmitImage(modules[i], target));
     return OkStatus();
   }));
 

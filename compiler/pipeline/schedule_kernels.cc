@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/hash.h"
-#include "compiler/codegen/cpu/emit.h"
+#include "compiler/codegen/codegen.h"
 #include "compiler/pipeline/canonical_kernel.h"
 #include "compiler/pipeline/expand_math.h"
 #include "compiler/pipeline/parallel.h"
@@ -144,8 +144,8 @@ class Chooser {
         code.kernels.push_back(ExpandMathFor(part, target));
         code.kernels.back().name = RacedKernelName(code.kernels.size() - 1);
       }
-      HY_ASSIGN(cpu::CpuImage image, cpu::EmitCpuImage(code, target));
-      race->images[i] = std::make_shared<const std::vector<uint8_t>>(std::move(image.bytes));
+      HY_ASSIGN(std::vector<uint8_t> image, EmitImage(code, target));
+      race->images[i] = std::make_shared<const std::vector<uint8_t>>(std::move(image));
       return OkStatus();
     });
   }
