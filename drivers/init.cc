@@ -5,12 +5,14 @@
 #include "drivers/cpu/driver.h"
 #include "drivers/cuda/driver.h"
 #include "drivers/null/driver.h"
+#include "drivers/vulkan/driver.h"
 
 namespace halyard {
 
 Status RegisterAllDrivers(hal::DriverRegistry* registry) {
   HY_TRY(registry->Register("cpu", &drivers::cpu::OpenCpuDriver));
   HY_TRY(registry->Register("cuda", &drivers::cuda::OpenCudaDriver));
+  HY_TRY(registry->Register("vulkan", &drivers::vulkan::OpenVulkanDriver));
   HY_TRY(registry->Register("null", &drivers::null::OpenNullDriver));
   return OkStatus();
 }

@@ -18,6 +18,7 @@ struct DeviceInfo {
   std::string path;  // "cpu:0"
   std::string name;  // what the vendor calls it
   std::string uuid;  // equal for the same silicon under two drivers; empty when unknown
+  bool is_automatic = true;  // false: used only by those who name it
 };
 
 // One `key=value` of a device path such as "cpu:0?threads=2&discrete=7".
@@ -34,6 +35,8 @@ class Driver : public RefCounted {
   virtual bool is_listed() const { return true; }
   // In a stable order; empty when the API works and there is no device.
   virtual Result<std::vector<DeviceInfo>> EnumerateDevices() = 0;
+  // A sentence for each device that the API shows and this driver cannot use: which, and why.
+  virtual std::vector<std::string> SkippedDevices() { return {}; }
   // NOT_FOUND names how many devices there are; INVALID_ARGUMENT an unknown option and those known.
   virtual Result<Ref<Device>> CreateDevice(uint32_t ordinal,
                                            std::span<const DeviceOption> options) = 0;

@@ -196,7 +196,8 @@ typedef struct hy_driver_info {
   const void* next;
   hy_string name;       /* "cpu", "cuda", "vulkan" */
   hy_result status;     /* HY_OK when it is open */
-  hy_string reason;     /* why it is not: which library, symbol or call; empty when it is */
+  hy_string reason;     /* why it is not: which library, symbol or call; when it is open: the devices that
+                           it sees and cannot use, each with the reason, or empty */
   uint32_t device_count;
 } hy_driver_info;
 #define HY_DRIVER_INFO_INIT \

@@ -48,6 +48,7 @@ const std::vector<DriverState>& Instance::Drivers() {
         state.devices = std::move(devices).value();
       else
         state.status = devices.status();
+      state.skipped = fmt::format("{}", fmt::join((*driver)->SkippedDevices(), " "));
     }
   });
   return drivers_;
@@ -90,7 +91,9 @@ Result<std::vector<Ref<hal::Device>>> Instance::OpenDevices(std::string_view lis
   };
   if (list.empty() || list == "auto") {
     for (const DriverState& driver : Drivers()) {
-      for (const hal::DeviceInfo& info : driver.devices) HY_TRY(add(info.path));
+      for (const hal::DeviceInfo& info : driver.devices) {
+        if (info.is_automatic) HY_TRY(add(info.path));
+      }
     }
   } else {
     while (true) {

@@ -32,6 +32,7 @@ struct DriverState {
   std::string name;
   Status status;
   std::vector<hal::DeviceInfo> devices;
+  std::string skipped;  // devices that the driver sees and cannot use, with the reasons
 };
 
 // Thread-safe.
@@ -48,7 +49,7 @@ class Instance {
   // The device of that path; the same one for the same path. INVALID_ARGUMENT when its driver is
   // not allowed; otherwise as DriverRegistry::OpenDevice.
   Result<Ref<hal::Device>> OpenDevice(std::string_view path);
-  // The devices of a list such as "cpu:0,cuda", or all for "auto". A missing one is an error or a
+  // The devices of a list such as "cpu:0,cuda", or all that need not be named for "auto". A missing one is an error or a
   // record in `fallbacks`, as the policy says; the CPU is what remains when all are missing.
   Result<std::vector<Ref<hal::Device>>> OpenDevices(std::string_view list,
                                                     std::vector<std::string>* fallbacks);

@@ -34,7 +34,7 @@ VENDOR_HEADERS = [
     (r"tbb/|oneapi/", ["drivers/cpu"]),
     (r"hwloc", ["drivers/cpu"]),
     (r"vulkan/|volk\.h", ["drivers/vulkan"]),
-    (r"spirv/unified1|spirv-tools", ["compiler/codegen/spirv"]),
+    (r"spirv/unified1|spirv-tools", ["compiler/codegen/spirv", "drivers/vulkan"]),
     (r"cuda|nvrtc|cublas|cudnn|nvml", []),
     (r"onnx/|google/protobuf/", []),
     (r"CLI/", ["tools"]),

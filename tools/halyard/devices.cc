@@ -36,8 +36,10 @@ int Devices(const Options& options) {
       std::printf("driver %-7s missing: %s\n", hy::ToString(driver.name).c_str(),
                   hy::ToString(driver.reason).c_str());
     } else {
-      std::printf("driver %-7s %u device%s\n", hy::ToString(driver.name).c_str(),
-                  driver.device_count, driver.device_count == 1 ? "" : "s");
+      const std::string skipped = hy::ToString(driver.reason);
+      std::printf("driver %-7s %u device%s%s%s\n", hy::ToString(driver.name).c_str(),
+                  driver.device_count, driver.device_count == 1 ? "" : "s",
+                  skipped.empty() ? "" : "; ", skipped.c_str());
     }
   }
   for (const hy::Device& device : devices) {

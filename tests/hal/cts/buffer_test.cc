@@ -40,7 +40,7 @@ HAL_CASE(BufferMapChecksItsRange) {
 
 HAL_CASE(BufferOfDeviceMemoryMapsOnlyWhereTheHostCanAddressIt) {
   Ref<hal::Buffer> buffer = Allocate(64, hal::MemoryKind::kDevice);
-  if (!GetParam().maps_device_memory) {
+  if (!maps_device_memory()) {
     EXPECT_FAILS(buffer->Map(0, 64), kIncompatible, "cannot address device memory");
     EXPECT_FALSE(device_->capabilities().memory.is_host_memory.value);
   } else {
@@ -78,7 +78,7 @@ HAL_CASE(BufferImportUsesTheMemoryInPlaceOrRefuses) {
   {
     hal::HostMemory host{memory.data(), sizeof(memory), false, [&] { is_released = true; }};
     Result<Ref<hal::Buffer>> buffer = device_->ImportHostMemory(host);
-    if (!GetParam().imports_host_memory) {
+    if (!imports_host_memory()) {
       EXPECT_FAILS(buffer, kIncompatible, "in place");
       EXPECT_FALSE(is_released);
       return;
@@ -95,7 +95,7 @@ HAL_CASE(BufferImportOfUnalignedMemoryIsIncompatible) {
   bool is_released = false;
   hal::HostMemory host{memory.data() + 1, 64, false, [&] { is_released = true; }};
   EXPECT_FAILS(device_->ImportHostMemory(host), kIncompatible,
-               GetParam().imports_host_memory ? "not aligned" : "in place");
+               imports_host_memory() ? "not aligned" : "in place");
   EXPECT_FALSE(is_released);
   EXPECT_FAILS(device_->ImportHostMemory({nullptr, 64, false, {}}), kInvalidArgument, "64 bytes");
 }

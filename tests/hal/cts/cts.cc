@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "drivers/init.h"
+#include "drivers/vulkan/instance.h"
 #include "hal/registry.h"
 #include "hal/validation.h"
 
@@ -24,6 +25,15 @@ constexpr Exception kUnsupported[] = {
     {"null*", "Command*", "the null device has no command buffers"},
     {"null*", "Executable*", "the null device takes no code"},
 };
+
+// With HALYARD_VALIDATE the Vulkan validation layer judges whatever the cases make the driver do.
+class ValidationLayerIsSilent : public testing::Environment {
+ public:
+  void TearDown() override {
+    EXPECT_EQ(drivers::vulkan::ValidationMessageCount(), 0) << "see the log above";
+  }
+};
+const auto* const g_silence = testing::AddGlobalTestEnvironment(new ValidationLayerIsSilent);
 
 }  // namespace
 
@@ -50,7 +60,16 @@ std::vector<Backend> AllBackends() {
   Backend cuda_graphs = cuda;
   cuda_graphs.name = "cuda_graphs";
   cuda_graphs.path = "cuda:0?graph_commands=1&compute_queues=3";
-  for (Backend backend : {null, cpu, one_thread, discrete, cuda, cuda_graphs}) {
+  Backend vulkan;
+  vulkan.name = "vulkan";
+  vulkan.path = "vulkan:0";
+  vulkan.kernels = &SpirvKernels();
+  vulkan.maps_device_memory = vulkan.imports_host_memory = std::nullopt;
+  Backend vulkan_lanes = vulkan;
+  vulkan_lanes.name = "vulkan_lanes";
+  vulkan_lanes.path = "vulkan:0?queues=3";
+  for (Backend backend :
+       {null, cpu, one_thread, discrete, cuda, cuda_graphs, vulkan, vulkan_lanes}) {
     backends.push_back(backend);
     backend.name += "_validated";
     backend.is_validated = true;
@@ -103,6 +122,16 @@ void HalTest::SetUp() {
   Result<Ref<hal::Device>> device = registry.OpenDevice(GetParam().path);
   ASSERT_OK(device);
   device_ = GetParam().is_validated ? hal::WrapInValidation(*device) : *device;
+}
+
+bool HalTest::maps_device_memory() const {
+  return GetParam().maps_device_memory.value_or(
+      device_->capabilities().memory.is_host_memory.ValueOr(false));
+}
+
+bool HalTest::imports_host_memory() const {
+  return GetParam().imports_host_memory.value_or(
+      device_->capabilities().memory.is_host_memory.ValueOr(false));
 }
 
 void HalTest::RunCase(std::string_view test, const std::function<void()>& body) {

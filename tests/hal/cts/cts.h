@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,8 +23,10 @@ struct Backend {
   std::string name;                      // "cpu_discrete_validated"
   std::string path;                      // "cpu:0?discrete=7"
   const TestKernels* kernels = nullptr;  // null: the device takes no code
-  bool maps_device_memory = true;        // the host can address MemoryKind::kDevice
-  bool imports_host_memory = true;       // where it is aligned
+  // Whether the host can address MemoryKind::kDevice, and whether aligned host memory can be used in
+  // place. Empty: where the device says that its memory is the host's.
+  std::optional<bool> maps_device_memory = true;
+  std::optional<bool> imports_host_memory = true;
   bool is_validated = false;
   // Environment variables that opening needs, set unless they are set already.
   std::vector<std::pair<const char*, const char*>> environment = {};
@@ -57,6 +60,8 @@ class HalTest : public testing::TestWithParam<Backend> {
   void SetUp() override;
 
   const TestKernels& kernels() const { return *GetParam().kernels; }
+  bool maps_device_memory() const;
+  bool imports_host_memory() const;
   // `code` in the backend's format.
   hal::ExecutableSource Source(std::span<const uint8_t> code,
                                std::span<const hal::ExecutableEntry> entries = {}) const;

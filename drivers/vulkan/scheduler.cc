@@ -1,0 +1,568 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "drivers/vulkan/scheduler.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "base/check.h"
+#include "drivers/vulkan/device.h"
+
+namespace halyard::drivers::vulkan {
+namespace {
+
+std::atomic<uint64_t> g_next_id{1};
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+thread_local Scheduler::Activity* Scheduler::t_activity_ = nullptr;
+
+Scheduler::Scheduler(std::shared_ptr<DeviceHandle> handle, const SchedulerOptions& options)
+    : id_(g_next_id.fetch_add(1, std::memory_order_relaxed)),
+      options_(options),
+      handle_(std::move(handle)),
+      lanes_(options.lanes) {}
+
+Scheduler::~Scheduler() {
+  if (handle_) Stop();
+}
+
+Result<std::shared_ptr<Scheduler>> Scheduler::Make(std::shared_ptr<DeviceHandle> handle,
+                                                   const SchedulerOptions& options) {
+  std::shared_ptr<Scheduler> made(new Scheduler(std::move(handle), options));
+  HY_TRY(made->MakeQueues());
+  return made;
+}
+
+Status Scheduler::MakeQueues() {
+  const DeviceHandle& device = *handle_;
+  uint32_t compute = std::min(device.compute_queues, kMaxQueues - 1);
+  bool has_transfer = device.transfer_family != device.compute_family;
+  queue_count_ = compute + has_transfer;
+  transfer_queue_ = has_transfer ? compute : UINT32_MAX;
+  for (uint32_t q = 0; q < queue_count_; ++q) {
+    if (q == transfer_queue_) {
+      device.vk.vkGetDeviceQueue(device.device, device.transfer_family, 0, &queues_[q].handle);
+    } else {
+      device.vk.vkGetDeviceQueue(device.device, device.compute_family, q, &queues_[q].handle);
+    }
+    VkSemaphoreTypeCreateInfo type = {VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO};
+    type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+    VkSemaphoreCreateInfo info = {VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO};
+    info.pNext = &type;
+    HY_TRY(StatusFromVk(
+        device.vk.vkCreateSemaphore(device.device, &info, nullptr, &queues_[q].timeline),
+        "vkCreateSemaphore"));
+  }
+  for (size_t i = 0; i < lanes_.size(); ++i) lanes_[i].queue = static_cast<uint32_t>(i) % compute;
+  return OkStatus();
+}
+
+Work* Scheduler::Acquire() {
+  {
+    std::lock_guard lock(mutex_);
+    if (free_) return std::exchange(free_, free_->next);
+  }
+  return new Work;
+}
+
+void Scheduler::Recycle(Work* work) {
+  work->device->ReleasePayload(work);
+  work->waits.clear();
+  work->signals.clear();
+  work->wait_status = work->outcome = OkStatus();
+  work->kind = WorkKind::kNothing;
+  work->caller_waits = work->is_transfer = false;
+  work->point = {};
+  Ref<VulkanDevice> device = std::move(work->device);
+  std::lock_guard lock(mutex_);
+  work->next = free_;
+  free_ = work;
+  // The lock is released before `device`, which may be the last reference.
+}
+
+void Scheduler::Enqueue(Work* work) {
+  work->scheduler = this;
+  work->pending.store(work->waits.size() + 1, std::memory_order_relaxed);
+  for (Work::Wait& wait : work->waits) {
+    wait.work = work;
+    wait.notify = &Scheduler::OnWaitDone;
+    wait.is_linked = false;
+    wait.point = {};
+  }
+  // Only native work can be held by the hardware.
+  bool is_native = work->kind == WorkKind::kCommands || work->kind == WorkKind::kOwn;
+  for (Work::Wait& wait : work->waits) {
+    auto* own = dynamic_cast<VulkanSemaphore*>(wait.semaphore.get());
+    if (is_native && own && own->device_id() == id_) {
+      own->AddQueueWaiter(&wait);
+    } else {
+      wait.semaphore->AddWaiter(&wait);
+    }
+  }
+  // A wait that failed meanwhile could not cancel those that were not registered yet.
+  CancelWaits(work);
+  DropPending(work);
+}
+
+void Scheduler::OnWaitDone(hal::SemaphoreWaiter* waiter, const Status& status) {
+  Work* work = static_cast<Work::Wait*>(waiter)->work;
+  Scheduler* self = work->scheduler;
+  if (!status.ok()) {
+    {
+      std::lock_guard lock(work->mutex);
+      if (work->wait_status.ok()) work->wait_status = status;
+    }
+    self->CancelWaits(work);
+  }
+  self->DropPending(work);
+}
+
+// After a failed wait the others do not matter. The caller holds a pending count of `work`.
+void Scheduler::CancelWaits(Work* work) {
+  {
+    std::lock_guard lock(work->mutex);
+    if (work->wait_status.ok()) return;
+  }
+  for (Work::Wait& wait : work->waits) {
+    if (wait.semaphore->RemoveWaiter(&wait)) work->pending.fetch_sub(1, std::memory_order_acq_rel);
+  }
+}
+
+void Scheduler::DropPending(Work* work) {
+  if (work->pending.fetch_sub(1, std::memory_order_acq_rel) == 1) Start(work);
+}
+
+void Scheduler::Start(Work* work) {
+  if (t_activity_ && t_activity_->scheduler == this) return t_activity_->ready.Push(work);
+  // The work may hold the last reference to the device, and that to this.
+  std::shared_ptr<Scheduler> self = shared_from_this();
+  Activity activity{this, t_activity_, {}};
+  t_activity_ = &activity;
+  activity.ready.Push(work);
+  Drain(activity);
+  t_activity_ = activity.outer;
+}
+
+void Scheduler::Drain(Activity& activity) {
+  while (!activity.ready.empty()) {
+    Effects effects;
+    {
+      std::lock_guard lock(mutex_);
+      while (!activity.ready.empty()) {
+        Work* work = activity.ready.Pop();
+        Lane& lane = lanes_[work->lane];
+        lane.ready.Push(work);
+        PumpLocked(lane, &effects);
+      }
+    }
+    CarryOut(effects);
+  }
+}
+
+void Scheduler::CarryOut(Effects& effects) {
+  for (hal::SemaphoreWaiter* waiter = effects.released; waiter;) {
+    hal::SemaphoreWaiter* next = waiter->next;
+    waiter->notify(waiter, OkStatus());
+    waiter = next;
+  }
+  while (!effects.done.empty()) End(effects.done.Pop());
+}
+
+void Scheduler::PumpLocked(Lane& lane, Effects* effects) {
+  while (!lane.ready.empty()) {
+    Work* work = lane.ready.first;
+    {
+      std::lock_guard lock(work->mutex);
+      work->outcome = work->wait_status;
+    }
+    if (work->outcome.ok()) work->outcome = lost_;
+    if (!work->outcome.ok() || work->kind == WorkKind::kNothing) {
+      effects->done.Push(lane.ready.Pop());
+      continue;
+    }
+    if (lane.is_host_call_running) return;
+    if (work->kind == WorkKind::kHostCall) {
+      if (lane.in_flight > 0) {
+        // Its end must be noticed even if nobody waits for it.
+        WatchAllLocked();
+        return;
+      }
+      lane.ready.Pop();
+      if (!StartHostThreadLocked()) {
+        work->outcome =
+            OutOfMemory("The system gives no thread for the host calls of '{}'.", options_.path);
+        effects->done.Push(work);
+        continue;
+      }
+      lane.is_host_call_running = true;
+      host_calls_.Push(work);
+      host_call_arrived_.notify_one();
+      return;
+    }
+    SubmitLocked(lane, lane.ready.Pop(), effects);
+  }
+}
+
+void Scheduler::SubmitLocked(Lane& lane, Work* work, Effects* effects) {
+  const uint32_t q =
+      work->is_transfer && transfer_queue_ != UINT32_MAX ? transfer_queue_ : lane.queue;
+  HardwareQueue& queue = queues_[q];
+  // One value per other queue; on the same one the recording's first barrier does it.
+  uint64_t values[kMaxQueues] = {};
+  auto wait_for = [&](const QueuePoint& point) {
+    if (point.value > queues_[point.queue].completed && point.queue != q) {
+      values[point.queue] = std::max(values[point.queue], point.value);
+    }
+  };
+  for (const Work::Wait& wait : work->waits) wait_for(wait.point);
+  wait_for(lane.last);
+  VkSemaphore semaphores[kMaxQueues];
+  VkPipelineStageFlags stages[kMaxQueues];
+  uint32_t wait_count = 0;
+  for (uint32_t other = 0; other < queue_count_; ++other) {
+    if (values[other] == 0) continue;
+    semaphores[wait_count] = queues_[other].timeline;
+    stages[wait_count] = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    values[wait_count++] = values[other];
+  }
+  const uint64_t signal = queue.submitted + 1;
+  VkTimelineSemaphoreSubmitInfo timeline = {VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO};
+  timeline.waitSemaphoreValueCount = wait_count;
+  timeline.pWaitSemaphoreValues = values;
+  timeline.signalSemaphoreValueCount = 1;
+  timeline.pSignalSemaphoreValues = &signal;
+  VkSubmitInfo info = {VK_STRUCTURE_TYPE_SUBMIT_INFO};
+  info.pNext = &timeline;
+  info.waitSemaphoreCount = wait_count;
+  info.pWaitSemaphores = semaphores;
+  info.pWaitDstStageMask = stages;
+  VkCommandBuffer commands = work->native();
+  info.commandBufferCount = 1;
+  info.pCommandBuffers = &commands;
+  info.signalSemaphoreCount = 1;
+  info.pSignalSemaphores = &queue.timeline;
+  ++submission_count_;
+  VkResult result = submission_count_ == options_.lose_at
+                        ? VK_ERROR_DEVICE_LOST
+                        : handle_->vk.vkQueueSubmit(queue.handle, 1, &info, VK_NULL_HANDLE);
+  if (result != VK_SUCCESS) {
+    work->outcome = StatusFromVk(result, "vkQueueSubmit");
+    if (result == VK_ERROR_DEVICE_LOST) {
+      LoseLocked(
+          DeviceLost("'{}' was lost at its submission {}.", options_.path, submission_count_));
+      work->outcome = lost_;
+      // Whoever retires next ends what was in flight.
+      WatchAllLocked();
+    }
+    effects->done.Push(work);
+    return;
+  }
+  queue.submitted = signal;
+  ++queue.in_flight;
+  work->point = lane.last = {q, signal};
+  ++lane.in_flight;
+  for (Work::Signal& s : work->signals) {
+    auto* own = dynamic_cast<VulkanSemaphore*>(s.semaphore.get());
+    if (!own || own->device_id() != id_) continue;
+    QueueWaiter* released = own->Schedule(s.value, work->point);
+    while (released) {
+      auto* next = static_cast<QueueWaiter*>(released->next);
+      released->next = effects->released;
+      effects->released = released;
+      released = next;
+    }
+  }
+  in_flight_.Push(work);
+  in_flight_count_.fetch_add(1, std::memory_order_relaxed);
+  if (!work->caller_waits || sleepers_ > 0) WatchLocked(q);
+}
+
+void Scheduler::PollLocked() {
+  for (uint32_t q = 0; q < queue_count_; ++q) {
+    HardwareQueue& queue = queues_[q];
+    if (queue.in_flight == 0 || !lost_.ok()) continue;
+    uint64_t value = 0;
+    VkResult result =
+        handle_->vk.vkGetSemaphoreCounterValue(handle_->device, queue.timeline, &value);
+    // A lost device may answer anything.
+    if (result != VK_SUCCESS || value > queue.submitted) {
+      LoseLocked(DeviceLost("'{}' was lost while submission {} ran: {}.", options_.path,
+                            queue.completed + 1, FormatVkResult(result)));
+      return;
+    }
+    queue.completed = std::max(queue.completed, value);
+  }
+}
+
+void Scheduler::LoseLocked(const Status& status) {
+  if (!lost_.ok()) return;
+  lost_ = status;
+  is_lost_.store(true, std::memory_order_release);
+  // Returns at once when the device is really gone; what it used may then be taken back.
+  (void)handle_->vk.vkDeviceWaitIdle(handle_->device);
+}
+
+bool Scheduler::CanCollectLocked(const Work& work) const {
+  if (!lost_.ok()) return true;
+  auto is_reached = [this](const QueuePoint& point) {
+    return point.value <= queues_[point.queue].completed;
+  };
+  // What it waited for in hardware must have been seen too, so that failures arrive in order.
+  return is_reached(work.point) &&
+         std::all_of(work.waits.begin(), work.waits.end(),
+                     [&](const Work::Wait& wait) { return is_reached(wait.point); });
+}
+
+// Ends all works that the hardware has done, in the order of submission. One thread at a time;
+// false when another one is at it or nothing was done.
+bool Scheduler::Retire() {
+  std::shared_ptr<Scheduler> self = shared_from_this();
+  bool has_retired = false;
+  for (;;) {
+    Effects effects;
+    {
+      std::lock_guard lock(mutex_);
+      if (!has_retired && is_retiring_) return false;
+      if (is_stopping_ || in_flight_.empty()) {
+        is_retiring_ = false;
+        return has_retired;
+      }
+      PollLocked();
+      WorkList left, collected;
+      while (!in_flight_.empty()) {
+        Work* work = in_flight_.Pop();
+        (CanCollectLocked(*work) ? collected : left).Push(work);
+      }
+      in_flight_ = left;
+      if (collected.empty()) {
+        is_retiring_ = false;
+        return has_retired;
+      }
+      is_retiring_ = has_retired = true;
+      for (Work* work = collected.first; work; work = work->next) {
+        --queues_[work->point.queue].in_flight;
+        --lanes_[work->lane].in_flight;
+        in_flight_count_.fetch_sub(1, std::memory_order_relaxed);
+        if (work->outcome.ok()) work->outcome = lost_;
+      }
+      effects.done = collected;
+      // Host calls may have waited for the lane.
+      for (Lane& lane : lanes_) {
+        if (lane.in_flight == 0 && !lane.ready.empty()) PumpLocked(lane, &effects);
+      }
+    }
+    Activity activity{this, t_activity_, {}};
+    t_activity_ = &activity;
+    CarryOut(effects);
+    Drain(activity);
+    t_activity_ = activity.outer;
+  }
+}
+
+// Gives the outcome of `work` to its signals. No lock is held.
+void Scheduler::End(Work* work) {
+  Status status = work->outcome;
+  if (status.ok() && work->point.value != 0) {
+    // Waits that the hardware did for us may turn out to have failed.
+    for (const Work::Wait& wait : work->waits) {
+      if (wait.point.value == 0 || wait.semaphore->value() >= wait.value) continue;
+      Status failure = wait.semaphore->status();
+      if (!failure.ok() && wait.semaphore->value() < wait.value) {
+        status = failure;
+        break;
+      }
+    }
+    if (status.ok() && work->kind == WorkKind::kCommands) {
+      auto read = [work] { return work->commands->FailureOf(*work->instance); };
+      status = CatchAll(read);
+    }
+  }
+  // Before the signals: who is told that the work is done finds its buffers released.
+  work->device->ReleasePayload(work);
+  for (Work::Signal& signal : work->signals) {
+    if (status.ok()) {
+      // A value that does not grow has failed the semaphore, which tells everyone concerned.
+      signal.semaphore->Signal(signal.value).Ignore();
+    } else {
+      signal.semaphore->Fail(status);
+    }
+  }
+  Recycle(work);
+}
+
+void Scheduler::WatchLocked(uint32_t q) {
+  HardwareQueue& queue = queues_[q];
+  if (is_stopping_) return;
+  if (!queue.watcher.joinable()) {
+    queue.is_watched = true;
+    try {
+      queue.watcher = std::thread([self = shared_from_this(), q] { self->RunWatcher(q); });
+    } catch (const std::system_error&) {
+      // No thread to be had: the work is noticed when somebody waits for it.
+    }
+    return;
+  }
+  bool was_watched = std::exchange(queue.is_watched, true);
+  if (!was_watched && queue.is_idle) queue.changed.notify_one();
+}
+
+void Scheduler::WatchAllLocked() {
+  for (uint32_t q = 0; q < queue_count_; ++q) {
+    if (queues_[q].in_flight > 0) WatchLocked(q);
+  }
+}
+
+void Scheduler::RunWatcher(uint32_t q) {
+  HardwareQueue& queue = queues_[q];
+  std::unique_lock lock(mutex_);
+  while (!is_stopping_) {
+    if (queue.in_flight == 0 || !queue.is_watched) {
+      queue.is_watched = false;
+      queue.is_idle = true;
+      queue.changed.wait(lock);
+      queue.is_idle = false;
+      continue;
+    }
+    const uint64_t value = queue.completed + 1;
+    VkSemaphoreWaitInfo info = {VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO};
+    info.semaphoreCount = 1;
+    info.pSemaphores = &queue.timeline;
+    info.pValues = &value;
+    // Long enough to cost nothing, short enough to notice a device that was lost elsewhere.
+    constexpr uint64_t kPatienceNs = 500'000'000;
+    bool is_sound = lost_.ok() && queue.submitted >= value;
+    lock.unlock();
+    VkResult result =
+        is_sound ? handle_->vk.vkWaitSemaphores(handle_->device, &info, kPatienceNs) : VK_SUCCESS;
+    if (result < VK_SUCCESS) {
+      std::lock_guard relock(mutex_);
+      LoseLocked(DeviceLost("'{}' was lost while submission {} ran: {}.", options_.path, value,
+                            FormatVkResult(result)));
+    }
+    // Another thread may be at it; it will come to what this one saw.
+    if (result != VK_TIMEOUT && !Retire()) std::this_thread::yield();
+    lock.lock();
+  }
+}
+
+bool Scheduler::StartHostThreadLocked() {
+  if (host_thread_.joinable()) return true;
+  try {
+    host_thread_ = std::thread([self = shared_from_this()] { self->RunHostCalls(); });
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
+}
+
+void Scheduler::RunHostCalls() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    host_call_arrived_.wait(lock, [this] { return is_stopping_ || !host_calls_.empty(); });
+    if (host_calls_.empty()) return;
+    Work* work = host_calls_.Pop();
+    lock.unlock();
+    auto call = [work] { return work->call.function(work->call.context); };
+    work->outcome = CatchAll(call);
+    Effects effects;
+    {
+      std::lock_guard relock(mutex_);
+      Lane& lane = lanes_[work->lane];
+      lane.is_host_call_running = false;
+      effects.done.Push(work);
+      PumpLocked(lane, &effects);
+    }
+    Activity activity{this, t_activity_, {}};
+    t_activity_ = &activity;
+    CarryOut(effects);
+    Drain(activity);
+    t_activity_ = activity.outer;
+    lock.lock();
+  }
+}
+
+Status Scheduler::Wait(std::span<const hal::SemaphorePoint> points, hal::WaitMode mode,
+                       int64_t timeout_ns, size_t* out_index) {
+  Status status;
+  if (points.empty() || hal::CheckPoints(points, mode, &status, out_index)) return status;
+  Retire();
+  if (hal::CheckPoints(points, mode, &status, out_index)) return status;
+  if (timeout_ns <= 0) return DeadlineExceeded("The semaphores were not reached yet.");
+  hal::Deadline deadline = hal::DeadlineAfter(timeout_ns);
+  if (options_.spin_us > 0 && in_flight_count_.load(std::memory_order_relaxed) > 0) {
+    hal::Deadline end = std::min(deadline, hal::DeadlineAfter(options_.spin_us * 1000));
+    while (in_flight_count_.load(std::memory_order_relaxed) > 0 &&
+           std::chrono::steady_clock::now() < end) {
+      if (!Retire()) Pause();
+      if (hal::CheckPoints(points, mode, &status, out_index)) return status;
+    }
+  }
+  {
+    std::lock_guard lock(mutex_);
+    ++sleepers_;
+    WatchAllLocked();
+  }
+  hal::PointWait wait(points, mode);
+  bool in_time = true;
+  while (in_time && !wait.is_done()) in_time = wait.Sleep(deadline);
+  {
+    std::lock_guard lock(mutex_);
+    --sleepers_;
+  }
+  if (wait.is_done()) return wait.Take(out_index);
+  return DeadlineExceeded("The semaphores were not reached within {} ns.", timeout_ns);
+}
+
+void Scheduler::Flush() {
+  std::lock_guard lock(mutex_);
+  WatchAllLocked();
+}
+
+Status Scheduler::health() const {
+  if (!is_lost_.load(std::memory_order_acquire)) return OkStatus();
+  std::lock_guard lock(mutex_);
+  return lost_;
+}
+
+// The last reference to a device may go on a thread of its own; that one ends by itself.
+void Scheduler::JoinOrDetach(std::thread& thread) {
+  if (!thread.joinable()) return;
+  if (thread.get_id() == std::this_thread::get_id()) {
+    thread.detach();
+  } else {
+    thread.join();
+  }
+}
+
+void Scheduler::Stop() {
+  {
+    std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+    host_call_arrived_.notify_all();
+    for (HardwareQueue& queue : queues_) queue.changed.notify_all();
+  }
+  JoinOrDetach(host_thread_);
+  for (HardwareQueue& queue : queues_) JoinOrDetach(queue.watcher);
+  const DeviceHandle& device = *handle_;
+  for (uint32_t q = 0; q < queue_count_; ++q) {
+    device.vk.vkDestroySemaphore(device.device, queues_[q].timeline, nullptr);
+  }
+  while (free_) {
+    Work* work = std::exchange(free_, free_->next);
+    for (Work::OwnCommands& own : work->own) {
+      device.vk.vkDestroyCommandPool(device.device, own.pool, nullptr);
+    }
+    delete work;
+  }
+  handle_.reset();
+}
+
+}  // namespace halyard::drivers::vulkan
