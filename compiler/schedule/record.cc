@@ -8,10 +8,10 @@
 namespace halyard::schedule {
 namespace {
 
-constexpr ScheduleKind kKinds[] = {ScheduleKind::kRow,       ScheduleKind::kContraction,
-                                   ScheduleKind::kAttention, ScheduleKind::kGpuMap,
-                                   ScheduleKind::kGpuTeam,   ScheduleKind::kGpuTile,
-                                   ScheduleKind::kGpuMatrix, ScheduleKind::kGpuVector};
+constexpr ScheduleKind kKinds[] = {
+    ScheduleKind::kRow,     ScheduleKind::kContraction, ScheduleKind::kAttention,
+    ScheduleKind::kGpuMap,  ScheduleKind::kGpuTeam,     ScheduleKind::kGpuTranspose,
+    ScheduleKind::kGpuTile, ScheduleKind::kGpuMatrix,   ScheduleKind::kGpuVector};
 
 std::string_view FormatKind(ScheduleKind kind) {
   switch (kind) {
@@ -31,6 +31,8 @@ std::string_view FormatKind(ScheduleKind kind) {
       return "gpu-matrix";
     case ScheduleKind::kGpuVector:
       return "gpu-vector";
+    case ScheduleKind::kGpuTranspose:
+      return "gpu-transpose";
   }
   return "?";
 }
@@ -68,6 +70,7 @@ std::string FormatSchedule(const ScheduleRecord& record) {
                         int{record.pack_a});
   }
   if (record.workgroup != 0) text += fmt::format(" workgroup={}", record.workgroup);
+  if (record.side != 0) text += fmt::format(" side={}", record.side);
   if (record.team != 0) text += fmt::format(" team={}", record.team);
   if (record.columns) text += " columns=1";
   if (record.persistent) text += " persistent=1";
@@ -130,6 +133,7 @@ Result<ScheduleRecord> ParseSchedule(std::string_view text) {
                                                           {"nv", &record.nv},
                                                           {"workgroup", &record.workgroup},
                                                           {"team", &record.team},
+                                                          {"side", &record.side},
                                                           {"m", &record.tile.m},
                                                           {"n", &record.tile.n},
                                                           {"k", &record.tile.k},

@@ -70,7 +70,8 @@ Result<ScheduledKernel> BuildKernel(const loop::Function& function, uint32_t ker
                         record.kind == ScheduleKind::kGpuMatrix ||
                         record.kind == ScheduleKind::kGpuVector;
   bool for_gpu = is_contraction || record.kind == ScheduleKind::kGpuMap ||
-                 record.kind == ScheduleKind::kGpuTeam;
+                 record.kind == ScheduleKind::kGpuTeam ||
+                 record.kind == ScheduleKind::kGpuTranspose;
   if (for_gpu != (target.kind != TargetKind::kCpu))
     return InvalidArgument("Schedule '{}' does not fit target '{}'.", FormatSchedule(record),
                            target.name);

@@ -28,6 +28,7 @@ enum class ScheduleKind : uint8_t {
   kGpuTile,      // contraction: a tile of C per workgroup, register tiles per workitem
   kGpuMatrix,    // the same on matrix units, fragments per subgroup
   kGpuVector,    // contraction with a short side: the other operand streams from memory
+  kGpuTranspose,  // squares of two outer loops, transposed in workgroup memory
 };
 
 // How the vector-side operand of a contraction (B: the one whose elements fill vectors) is read.
@@ -68,10 +69,12 @@ struct ScheduleRecord {
   int64_t nc = 0;     // columns of C per task, a multiple of nv * lanes
   OperandMode b = OperandMode::kPacked;
   bool pack_a = false;  // the broadcast side is copied into workgroup memory first
-  // GPU map and team. lanes: elements per vector; unroll: vectors per workitem (map), steps in
-  // flight (team); vector_loops: the innermost of the loops that are counted through together.
+  // GPU map, team and transpose. lanes: elements per vector; unroll: vectors per workitem (map),
+  // steps in flight (team); vector_loops: the innermost of the loops that are counted through
+  // together.
   int32_t workgroup = 0;    // workitems
   int32_t team = 0;         // workitems that share an iteration
+  int32_t side = 0;         // transpose: of the square
   bool columns = false;     // team: vectors run along the chain, not along the spread loops
   bool persistent = false;  // team: loops of known extent are written out, rows stay in registers
   // GPU contractions; `swap` and `unroll` too

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/gpu_kernel_abi.h"
 #include "compiler/schedule/gpu/loops.h"
 #include "compiler/schedule/gpu/piece_plan.h"
+#include "compiler/schedule/gpu/transpose.h"
 
 namespace halyard::schedule {
 
@@ -57,6 +59,8 @@ class Enumerator {
     }
     if (pieces.size() == 1) main = &pieces[0];
     if (MayBeTeam(nest_, *main)) AddTeams(*main);
+    if (std::optional<TransposePlan> plan = PlanTranspose(nest_, *main))
+      AddTransposes(*main, *plan);
     AddMaps(*main);
     return std::move(records_);
   }
@@ -117,6 +121,31 @@ class Enumerator {
     AddMap(piece, 1, 1);
   }
 
+  void AddTransposes(const Piece& piece, const TransposePlan& plan) {
+    int64_t shortest = std::min(Hint(nest_, nest_.OpOf(plan.read).extent),
+                                Hint(nest_, nest_.OpOf(plan.write).extent));
+    for (loop::OpId id : plan.loads) {
+      int bits = BitWidth(nest_.kernel.ops[id].dtype);
+      bool can = bits >= 32 || target_.kind == TargetKind::kCuda ||
+                 (target_.gpu.features &
+                  static_cast<uint64_t>(bits == 16 ? GpuFeature::kWorkgroupStorage16
+                                                   : GpuFeature::kWorkgroupStorage8)) != 0;
+      if (!can) return;
+    }
+    for (int side : {64, 32, 16}) {
+      if (shortest < side || TileBytes(nest_, plan, side) > target_.gpu.workgroup_memory_bytes)
+        continue;
+      ScheduleRecord record;
+      record.kind = ScheduleKind::kGpuTranspose;
+      record.lanes = std::min(VectorLanes(nest_, piece), side / 8);
+      record.side = side;
+      record.workgroup =
+          std::min({kWorkgroup, target_.gpu.max_workgroup_size, side * side / record.lanes});
+      Add(record);
+      if (side <= 32) break;
+    }
+  }
+
   void AddTeam(int lanes, int unroll, int64_t team, bool columns, bool persistent,
                int fastest = -1) {
     ScheduleRecord record;
@@ -126,8 +155,10 @@ class Enumerator {
     record.team = static_cast<int32_t>(team);
     int64_t least = std::max(target_.gpu.subgroup_size, 1);
     int64_t size = columns ? kWorkgroup : std::max<int64_t>(team, kWorkgroup / 2);
+    if (one_row_) size = team;
     size = std::min<int64_t>(std::max(size, least), target_.gpu.max_workgroup_size);
     record.workgroup = static_cast<int32_t>(size);
+    if (one_row_) record.team = record.workgroup;
     record.columns = columns;
     record.persistent = persistent;
     if (fastest >= 0) record.vector_loops = {fastest};
@@ -135,6 +166,7 @@ class Enumerator {
   }
 
   void AddTeams(const Piece& piece) {
+    one_row_ = ReadsItsStores(nest_, piece);
     std::vector<RowLoop> loops = RowLoops(nest_, piece);
     std::vector<int> grid = SplitChain(nest_, piece).grid;
     int64_t rows = Hint(nest_, CountOf(nest_, grid));
@@ -154,7 +186,7 @@ class Enumerator {
     int64_t wanted = units_ * kWorkitemsPerUnit;
     if (along_row > 0 || grid.empty())
       AddRows(piece, loops, rows, longest, all_known, vectors && along_row > 0, wanted);
-    else if (along_chain > 0)
+    else if (along_chain > 0 && !one_row_)
       AddColumns(piece, grid, rows, longest, fastest, wanted);
   }
 
@@ -201,6 +233,7 @@ class Enumerator {
   ExprArena& exprs_;
   const Target& target_;
   int64_t units_ = 1;
+  bool one_row_ = false;  // a workgroup must not hold several
   std::vector<ScheduleRecord> records_;
 };
 

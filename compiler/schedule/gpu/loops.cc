@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds the map and team schedules, piece by piece. Pieces that a team cannot share are maps.
+// Builds the map, team and transpose schedules, piece by piece. Pieces that the schedule does not
+// fit are maps.
 #include "compiler/schedule/gpu/loops.h"
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include "base/check.h"
 #include "compiler/schedule/gpu/piece_plan.h"
 #include "compiler/schedule/gpu/team.h"
+#include "compiler/schedule/gpu/transpose.h"
 
 namespace halyard::schedule {
 
@@ -35,15 +37,28 @@ class GpuLoopBuilder {
     std::vector<Piece> pieces = Cut(nest_);
     for (size_t i = 0; i < pieces.size(); ++i) {
       std::string suffix = pieces.size() == 1 ? "" : fmt::format("_{}", i);
-      bool team = record_.kind == ScheduleKind::kGpuTeam && MayBeTeam(nest_, pieces[i]);
-      HY_TRY_CONTEXT(team ? BuildTeam(pieces[i], suffix) : BuildMap(pieces[i], suffix),
-                     "scheduling kernel '{}'", nest_.kernel.name);
+      HY_TRY_CONTEXT(BuildPiece(pieces[i], suffix), "scheduling kernel '{}'", nest_.kernel.name);
     }
     return std::move(scheduled_);
   }
 
  private:
   Status CheckRecord() const;
+  Status BuildPiece(const Piece& piece, const std::string& suffix) {
+    if (record_.kind == ScheduleKind::kGpuTeam && MayBeTeam(nest_, piece))
+      return BuildTeam(piece, suffix);
+    if (record_.kind == ScheduleKind::kGpuTranspose)
+      if (std::optional<TransposePlan> plan = PlanTranspose(nest_, piece)) {
+        Writer writer(KernelName(nest_.kernel.name, suffix), IndexType(nest_));
+        std::vector<Binding> bindings;
+        std::vector<Expr> scalars;
+        HY_ASSIGN(Grid grid, EmitTranspose(nest_, piece, *plan, record_, target_, writer, &bindings,
+                                           &scalars));
+        Finish(writer, std::move(bindings), std::move(scalars), grid);
+        return OkStatus();
+      }
+    return BuildMap(piece, suffix);
+  }
   Status BuildMap(const Piece& piece, const std::string& suffix);
   Status BuildTeam(const Piece& piece, const std::string& suffix);
   std::set<loop::BufferId> LocalsOf(const Piece& piece) const;
@@ -52,7 +67,8 @@ class GpuLoopBuilder {
   // Places a local buffer in a workspace; one part per `owner` of `owners`.
   Status PlaceInWorkspace(loop::BufferId id, Emitter& emitter, Writer& writer, Expr owners,
                           V owner);
-  void Finish(Writer& writer, const Emitter& emitter, const Grid& grid);
+  void Finish(Writer& writer, std::vector<Binding> bindings, std::vector<Expr> scalars,
+              const Grid& grid);
 
   Nest nest_;
   ExprArena& exprs_;
@@ -76,6 +92,10 @@ Status GpuLoopBuilder::CheckRecord() const {
       (!IsPowerOfTwo(record_.team) || record_.workgroup % record_.team != 0 ||
        record_.workgroup % std::max(1, target_.gpu.subgroup_size) != 0))
     return bad("a team that does not fit its workgroup");
+  if (record_.kind == ScheduleKind::kGpuTranspose &&
+      (!IsPowerOfTwo(record_.side) || record_.side < record_.lanes || record_.side > 128 ||
+       int64_t{record_.side} * record_.side / record_.lanes % record_.workgroup != 0))
+    return bad("a tile that does not fit its workgroup");
   for (int loop : record_.vector_loops)
     if (loop < 0 || static_cast<size_t>(loop) >= nest_.loops.size())
       return bad("a loop that the kernel does not have");
@@ -115,11 +135,12 @@ Status GpuLoopBuilder::PlaceInWorkspace(loop::BufferId id, Emitter& emitter, Wri
   return OkStatus();
 }
 
-void GpuLoopBuilder::Finish(Writer& writer, const Emitter& emitter, const Grid& grid) {
+void GpuLoopBuilder::Finish(Writer& writer, std::vector<Binding> bindings,
+                            std::vector<Expr> scalars, const Grid& grid) {
   Dispatch dispatch;
   dispatch.kernel = static_cast<uint32_t>(scheduled_.kernels.size());
-  dispatch.bindings = emitter.bindings;
-  dispatch.scalars = emitter.scalars;
+  dispatch.bindings = std::move(bindings);
+  dispatch.scalars = std::move(scalars);
   std::copy(std::begin(grid.extents), std::end(grid.extents), std::begin(dispatch.grid));
   scheduled_.kernels.push_back(writer.Finish());
   scheduled_.dispatches.push_back(std::move(dispatch));
@@ -227,7 +248,7 @@ Status GpuLoopBuilder::BuildMap(const Piece& piece, const std::string& suffix) {
     for (int u = 0; u < unroll; ++u) HY_TRY(guarded(vector_at(u)));
     writer.EndIf({});
   }
-  Finish(writer, emitter, grid);
+  Finish(writer, emitter.bindings, emitter.scalars, grid);
   return OkStatus();
 }
 
@@ -303,7 +324,9 @@ Status GpuLoopBuilder::BuildTeam(const Piece& piece, const std::string& suffix) 
     for (const RowLoop& loop : row_loops) vectors &= nest_.CanVectorise(loop.inner);
     team.lanes = vectors ? record_.lanes : 1;
     team.persistent = record_.persistent;
-    team.member = writer.FloorMod(team.item, writer.Index(team.size), true);
+    team.member = team.size == team.workgroup
+                      ? team.item
+                      : writer.FloorMod(team.item, writer.Index(team.size), true);
   }
 
   // Rows of a workgroup: one per team, or one vector per column of workitems.
@@ -312,7 +335,9 @@ Status GpuLoopBuilder::BuildTeam(const Piece& piece, const std::string& suffix) 
   Expr blocks = exprs_.CeilDiv(rows, exprs_.Const(rows_per_block));
   Grid grid(exprs_, target_, blocks);
   V slot = team.columns ? writer.FloorMod(team.item, writer.Index(team.width), true)
-                        : writer.FloorDiv(team.item, writer.Index(team.size), true);
+           : team.size == team.workgroup
+               ? writer.Index(0)
+               : writer.FloorDiv(team.item, writer.Index(team.size), true);
   V padded = writer.Add(writer.Mul(grid.Block(writer), writer.Index(rows_per_block)),
                         writer.Mul(slot, writer.Index(chain_lanes)));
   // Teams beyond the last row do what the first one does, but for its stores: barriers must be
@@ -321,7 +346,16 @@ Status GpuLoopBuilder::BuildTeam(const Piece& piece, const std::string& suffix) 
   V column_mask = kNone;
   Emitter::Options options = GpuEmitterOptions();
   TeamEmitter emitter(nest_, writer, options, team);
-  if (grid.is_folded || !exprs_.KnownMultipleOf(rows, rows_per_block)) {
+  bool branches = false;
+  if (rows_per_block == 1 && grid.is_folded) {
+    // Alike for the whole workgroup.
+    writer.BeginIf(writer.Compare(Opcode::kLt, padded, emitter.Evaluate(rows)));
+    branches = true;
+  } else if (!exprs_.KnownMultipleOf(rows, rows_per_block) || grid.is_folded) {
+    if (ReadsItsStores(nest_, piece))
+      return InvalidArgument(
+          "Schedule '{}' repeats rows of kernel '{}', which read what they store.",
+          FormatSchedule(record_), nest_.kernel.name);
     V end = emitter.Evaluate(rows);
     V valid = writer.Compare(Opcode::kLt, padded, end);
     if (chain_lanes > 1 && !exprs_.KnownMultipleOf(rows, chain_lanes)) {
@@ -368,7 +402,8 @@ Status GpuLoopBuilder::BuildTeam(const Piece& piece, const std::string& suffix) 
   ops.insert(ops.end(), row_ops.begin(), row_ops.end());
   HY_TRY(emitter.EmitRow(ops));
   if (team.columns) emitter.EndVector();
-  Finish(writer, emitter, grid);
+  if (branches) writer.EndIf({});
+  Finish(writer, emitter.bindings, emitter.scalars, grid);
   return OkStatus();
 }
 

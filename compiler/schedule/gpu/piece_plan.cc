@@ -153,6 +153,19 @@ bool MayBeTeam(const Nest& nest, const Piece& piece) {
   return true;
 }
 
+bool ReadsItsStores(const Nest& nest, const Piece& piece) {
+  std::set<loop::BufferId> read, written;
+  for (const AccessSite& site : nest.accesses) {
+    const Op& op = nest.kernel.ops[site.op];
+    if (!IsInPiece(piece, site)) continue;
+    if (nest.function.buffers[op.buffer].role == loop::BufferRole::kLocal) continue;
+    if (op.kind != OpKind::kStore) read.insert(op.buffer);
+    if (op.kind != OpKind::kLoad) written.insert(op.buffer);
+  }
+  return std::any_of(read.begin(), read.end(),
+                     [&](loop::BufferId b) { return written.count(b) > 0; });
+}
+
 int ContiguousAccesses(const Nest& nest, const Piece& piece, int loop, int inside) {
   int count = 0;
   for (const AccessSite& site : nest.accesses) {

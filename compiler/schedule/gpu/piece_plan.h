@@ -25,6 +25,10 @@ bool MayVectorise(const Nest& nest, const std::vector<int>& loops);
 // A team may share an iteration of the piece's chain.
 bool MayBeTeam(const Nest& nest, const Piece& piece);
 
+// Stores of one iteration of the chain into a buffer that outlives it are read by the same
+// iteration: a team must not repeat a row.
+bool ReadsItsStores(const Nest& nest, const Piece& piece);
+
 // The row's loops that a team spreads, as indices of the nest (outermost of each perfect nest), and
 // the innermost of each.
 struct RowLoop {

@@ -103,7 +103,7 @@ bool TeamEmitter::IsUsedByOwner(loop::BufferId buffer) {
 
 Status TeamEmitter::EmitRow(const std::vector<loop::OpId>& ops) {
   V first = writer_.Compare(Opcode::kEq, team_.member, writer_.Index(0));
-  guard_ = AndMask(first, team_.valid);
+  guard_ = first;
   for (loop::OpId id : ops) {
     OrderMemory({id});
     HY_TRY(EmitOp(id));
@@ -139,9 +139,12 @@ void TeamEmitter::OrderMemory(const std::vector<loop::OpId>& ops) {
 }
 
 template <class F>
-Status TeamEmitter::Guarded(F emit) {
-  if (guard_ == kNone) return emit();
-  writer_.BeginIf(guard_);
+Status TeamEmitter::Guarded(const Op& op, F emit) {
+  // A repeated row has local buffers of its own, and reads them.
+  bool is_local = function_.buffers[op.buffer].role == loop::BufferRole::kLocal;
+  V guard = is_local ? guard_ : AndMask(guard_, team_.valid);
+  if (guard == kNone) return emit();
+  writer_.BeginIf(guard);
   HY_TRY(emit());
   writer_.EndIf({});
   return OkStatus();
@@ -159,13 +162,13 @@ Status TeamEmitter::EmitLoad(const Op& op) {
 
 Status TeamEmitter::EmitStore(const Op& op) {
   auto it = registers_.find(op.buffer);
-  if (it == registers_.end()) return Guarded([&] { return Emitter::EmitStore(op); });
+  if (it == registers_.end()) return Guarded(op, [&] { return Emitter::EmitStore(op); });
   it->second[step_->number] = writer_.Splat(ValueOf(op.operands[0]), axis_.lanes);
   return OkStatus();
 }
 
 Status TeamEmitter::EmitScatter(const Op& op) {
-  return Guarded([&] { return Emitter::EmitScatter(op); });
+  return Guarded(op, [&] { return Emitter::EmitScatter(op); });
 }
 
 Status TeamEmitter::EmitLoop(loop::OpId id) {
@@ -217,7 +220,7 @@ Status TeamEmitter::RunStep(const TeamLoop& loop, const Step& step, std::vector<
   V row_guard = guard_;
   // Lanes beyond the end are masked; a step without a single lane is repeated from the start and
   // stores nothing.
-  guard_ = AndMask(team_.valid, step.active);
+  guard_ = step.active;
   step_ = &step;
   if (team_.columns) {
     Bind(loop.symbol, step.base);
@@ -373,8 +376,10 @@ std::vector<V> TeamEmitter::CombineTeam(const Op& op, std::vector<V> values) {
   for (size_t i = 0; i < out.size(); ++i) writer_.Store(places[i], subgroup, out[i]);
   writer_.EndIf({});
   writer_.Barrier();
-  V first = writer_.Mul(writer_.FloorDiv(team_.item, writer_.Index(team_.size), true),
-                        writer_.Index(parts));
+  V first = team_.size == team_.workgroup
+                ? writer_.Index(0)
+                : writer_.Mul(writer_.FloorDiv(team_.item, writer_.Index(team_.size), true),
+                              writer_.Index(parts));
   if (parts <= team_.subgroup) {
     V part = writer_.FloorMod(lane, writer_.Index(parts), true);
     std::vector<V> sum = load(writer_.Add(first, part), 1);

@@ -85,7 +85,7 @@ class TeamEmitter : public Emitter {
   std::vector<V> Narrowed(const std::vector<V>& values, const std::vector<V>& like);
   void OrderMemory(const std::vector<loop::OpId>& ops);
   template <class F>
-  Status Guarded(F emit);
+  Status Guarded(const loop::Op& op, F emit);
 
   const Nest& nest_;
   Team team_;

@@ -146,11 +146,13 @@ void Compare(const loop::Function& function, const std::vector<TestBuffer>& expe
 
 }  // namespace
 
-void CheckAll(std::string_view text, const Dims& dims, double tolerance, int64_t index_limit,
-              std::vector<std::string>* seen, bool compile) {
+namespace {
+
+void CheckOn(std::span<const char* const> targets, std::string_view text, const Dims& dims,
+             double tolerance, int64_t index_limit, std::vector<std::string>* seen, bool compile) {
   std::set<std::string> runnable;
   for (const std::string& name : halyard::testing::RunnableTargets()) runnable.insert(name);
-  for (const char* name : {"cpu-sse4.2", "cpu-avx2", "cpu-avx512"}) {
+  for (const char* name : targets) {
     Result<Target> target = ParseTarget(name);
     ASSERT_TRUE(target.ok()) << target.status().ToString();
     target->worker_count = 3;
@@ -213,6 +215,20 @@ void CheckAll(std::string_view text, const Dims& dims, double tolerance, int64_t
       start = std::move(expected);
     }
   }
+}
+
+}  // namespace
+
+void CheckAll(std::string_view text, const Dims& dims, double tolerance, int64_t index_limit,
+              std::vector<std::string>* seen, bool compile) {
+  const char* const targets[] = {"cpu-sse4.2", "cpu-avx2", "cpu-avx512"};
+  CheckOn(targets, text, dims, tolerance, index_limit, seen, compile);
+}
+
+void CheckOnGpus(std::string_view text, const Dims& dims, double tolerance, int64_t index_limit,
+                 std::vector<std::string>* seen) {
+  const char* const targets[] = {"cuda-sm90", "vulkan-8", "vulkan-32"};
+  CheckOn(targets, text, dims, tolerance, index_limit, seen, false);
 }
 
 }  // namespace halyard::schedule

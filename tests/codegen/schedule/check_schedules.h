@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs every schedule of every kernel of a loop function, for every instruction set: built,
-// verified, run in the Kernel IR interpreter (and the best two as native code) over poisoned
-// outputs, and compared with a direct evaluation of the loops in double.
+// Runs every schedule of every kernel of a loop function, for every instruction set or for GPUs of
+// several subgroup sizes: built, verified, run in the Kernel IR interpreter (and the best two for a
+// CPU as native code) over poisoned outputs, and compared with a direct evaluation of the loops in
+// double.
 #pragma once
 
 #include <cstdint>
@@ -22,5 +23,7 @@ inline constexpr double kClose = 4e-6;
 // `compile`: also as native code. Reports through GoogleTest.
 void CheckAll(std::string_view text, const Dims& dims, double tolerance, int64_t index_limit = 5,
               std::vector<std::string>* seen = nullptr, bool compile = true);
+void CheckOnGpus(std::string_view text, const Dims& dims, double tolerance, int64_t index_limit = 5,
+                 std::vector<std::string>* seen = nullptr);
 
 }  // namespace halyard::schedule

@@ -26,6 +26,13 @@
 namespace halyard::schedule {
 namespace {
 
+// On CPUs and GPUs.
+void CheckEverywhere(std::string_view text, const Dims& dims, double tolerance,
+                     bool compile = true) {
+  CheckAll(text, dims, tolerance, 5, nullptr, compile);
+  CheckOnGpus(text, dims, tolerance);
+}
+
 TEST(RowSchedule, PointwiseAndBroadcast) {
   constexpr std::string_view text = R"(function {
   symbol n in [0, 64]
@@ -48,7 +55,7 @@ TEST(RowSchedule, PointwiseAndBroadcast) {
     }
   }
 })";
-  for (int64_t n : {0, 1, 2, 7, 16}) CheckAll(text, {{"n", n}}, kClose);
+  for (int64_t n : {0, 1, 2, 7, 16}) CheckEverywhere(text, {{"n", n}}, kClose);
 }
 
 TEST(RowSchedule, FlatSymbolic) {
@@ -76,7 +83,7 @@ TEST(RowSchedule, FlatSymbolic) {
     }
   }
 })";
-  for (int64_t n : {0, 1, 3, 16, 17, 64, 1000}) CheckAll(text, {{"n", n}}, kClose);
+  for (int64_t n : {0, 1, 3, 16, 17, 64, 1000}) CheckEverywhere(text, {{"n", n}}, kClose);
 }
 
 TEST(RowSchedule, TransposeAndStrides) {
@@ -99,7 +106,7 @@ TEST(RowSchedule, TransposeAndStrides) {
     }
   }
 })";
-  CheckAll(text, {}, kClose);
+  CheckEverywhere(text, {}, kClose);
 }
 
 TEST(RowSchedule, DivisionInIndices) {
@@ -120,7 +127,7 @@ TEST(RowSchedule, DivisionInIndices) {
     }
   }
 })";
-  CheckAll(text, {}, kClose);
+  CheckEverywhere(text, {}, kClose);
 }
 
 TEST(RowSchedule, SoftmaxAndNorm) {
@@ -171,7 +178,7 @@ TEST(RowSchedule, SoftmaxAndNorm) {
   }
 })";
   for (int64_t m : {1, 2, 15, 16, 17, 63, 64, 65, 130})
-    CheckAll(text, {{"n", 3}, {"m", m}}, 2e-5, 5, nullptr, /*compile=*/m == 130 || m == 2);
+    CheckEverywhere(text, {{"n", 3}, {"m", m}}, 2e-5, m == 130 || m == 2);
 }
 
 TEST(RowSchedule, ReductionsOfEveryKind) {
@@ -222,7 +229,7 @@ TEST(RowSchedule, ReductionsOfEveryKind) {
     }
   }
 })";
-  CheckAll(text, {}, 1e-5);
+  CheckEverywhere(text, {}, 1e-5);
 }
 
 TEST(RowSchedule, PadConcatMasked) {
@@ -247,7 +254,7 @@ TEST(RowSchedule, PadConcatMasked) {
     }
   }
 })";
-  for (int64_t n : {1, 4, 19, 50}) CheckAll(text, {{"n", n}}, kClose);
+  for (int64_t n : {1, 4, 19, 50}) CheckEverywhere(text, {{"n", n}}, kClose);
 }
 
 TEST(RowSchedule, GatherScatterScan) {
@@ -296,7 +303,7 @@ TEST(RowSchedule, GatherScatterScan) {
     }
   }
 })";
-  for (int64_t n : {0, 1, 9, 40}) CheckAll(text, {{"n", n}}, 1e-5);
+  for (int64_t n : {0, 1, 9, 40}) CheckEverywhere(text, {{"n", n}}, 1e-5);
 }
 
 // An index out of range is reported with its value and reads nothing outside the table, even an
@@ -398,7 +405,7 @@ TEST(RowSchedule, DepthwiseAndPool) {
     }
   }
 })";
-  CheckAll(text, {}, 1e-5);
+  CheckEverywhere(text, {}, 1e-5);
 }
 
 std::string MatMul(int64_t m, int64_t n, int64_t k, bool constant, bool transposed, bool heavy) {
