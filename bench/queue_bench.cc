@@ -184,11 +184,12 @@ int Main(int argc, char** argv) {
   hal::DriverRegistry registry;
   Must(RegisterAllDrivers(&registry));
   Ref<hal::Device> device = Must(registry.OpenDevice(argv[1]));
-  const bool is_cuda = std::string(argv[1]).rfind("cuda", 0) == 0;
+  const std::string driver = std::string(argv[1]).substr(0, std::string(argv[1]).find(':'));
+  const cts::TestKernels& kernels = driver == "cuda"     ? cts::CudaKernels()
+                                    : driver == "vulkan" ? cts::SpirvKernels()
+                                                         : cts::CpuKernels();
   std::printf("%s\n", device->capabilities().identity.name.ValueOr(argv[1]).c_str());
-  Bench(std::move(device), is_cuda ? cts::CudaKernels() : cts::CpuKernels(),
-        argc > 2 ? std::max(1, std::atoi(argv[2])) : 1000)
-      .Run();
+  Bench(std::move(device), kernels, argc > 2 ? std::max(1, std::atoi(argv[2])) : 1000).Run();
   return 0;
 }
 

@@ -31,6 +31,10 @@ if [ -x "$ptxas" ]; then
   "$ptxas" "-arch=$architecture" -o "$folder/kernels.cubin" "$folder/kernels.ptx"
 fi
 
+# The Vulkan loader, for machines whose driver comes without it.
+loader=$(ldconfig -p | awk '/libvulkan\.so\.1 / {print $NF; exit}')
+[ -n "$loader" ] && cp -L "$loader" "$folder/lib/libvulkan.so.1"
+
 cat > "$folder/run.sh" << 'RUN'
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
