@@ -251,7 +251,13 @@ std::string ExprArena::Format(Expr e) const {
 
 Result<Expr> ExprArena::Parse(std::string_view text,
                               const std::function<std::optional<Expr>(std::string_view)>& resolve) {
-  return Parser(*this, text, resolve).Run();
+  HY_ASSIGN(const Expr parsed, Parser(*this, text, resolve).Run());
+  for (const Expr symbol : SymbolsOf(parsed)) {
+    if (impl_->symbol_of(symbol).is_poison) {
+      return InvalidArgument("The expression '{}' overflows or is too large.", text.substr(0, 200));
+    }
+  }
+  return parsed;
 }
 
 }  // namespace halyard

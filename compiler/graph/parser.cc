@@ -117,6 +117,10 @@ class ModuleParser {
     builder_ = std::make_unique<Builder>(module_);
     for (uint32_t graph = 0; graph < places_.size(); ++graph) {
       HY_TRY_CONTEXT(ParseGraph(graph), "reading graph '{}'", module_.graphs[graph].name);
+      if (graph > 0 && !places_[graph].is_region) {
+        return scanner_.Error(
+            fmt::format("graph '{}' is the region of no node", module_.graphs[graph].name));
+      }
     }
     builder_.reset();
     return std::move(module_);
@@ -127,6 +131,7 @@ class ModuleParser {
   struct Place {
     size_t position;  // after the name
     State state = State::kUnread;
+    bool is_region = false;  // of a node
   };
 
   Status ParseSymbol() {
@@ -154,11 +159,12 @@ class ModuleParser {
     while (!scanner_.AtEnd()) {
       if (!scanner_.TryWord("graph")) return scanner_.Error("'graph' is expected here");
       HY_ASSIGN(const std::string name, scanner_.Name());
+      if (name.empty()) return scanner_.Error("a graph has a name");
       if (graphs_.count(name) != 0) {
         return scanner_.Error(fmt::format("there are two graphs '{}'", name));
       }
       graphs_[name] = AddGraph(module_, name);
-      places_.push_back({scanner_.position()});
+      places_.push_back({.position = scanner_.position()});
       HY_TRY(SkipGraph());
     }
     return OkStatus();
@@ -407,6 +413,11 @@ class ModuleParser {
         HY_ASSIGN(const std::string name, scanner_.Name());
         const auto found = graphs_.find(name);
         if (found == graphs_.end()) return scanner_.Error(fmt::format("no graph '{}'", name));
+        Place& place = places_[found->second];
+        if (place.is_region) {
+          return scanner_.Error(fmt::format("graph '{}' is the region of another node", name));
+        }
+        place.is_region = true;
         HY_TRY(ParseGraph(found->second));
         regions.push_back(found->second);
         return OkStatus();

@@ -44,7 +44,7 @@ class Parser {
   }
 
   static bool IsWordChar(char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '$';
   }
   void Skip() {
     while (at_ < text_.size()) {

@@ -28,6 +28,11 @@ TEST(StatusTest, CarriesMessageAndContext) {
   EXPECT_EQ(Quarter(5).status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST(StatusTest, ALineIsOneLineWhateverANameHolds) {
+  const Status status = InvalidArgument("Input '{}' is wrong.", "a\nb\x1b[2Jé");
+  EXPECT_EQ(status.ToLine(), "Input 'a?b?[2Jé' is wrong.");
+}
+
 TEST(StatusTest, CopySharesTheFailure) {
   Status first = NotFound("No.");
   Status second = first;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the committed seeds of the fuzzers, tests/fuzz/corpus: run it after a change of a format.
-// It is built only when asked for.
+// Writes committed seeds of the fuzzers, tests/fuzz/corpus: run it after a change of a format. It
+// is built only when asked for. The seeds ir/graph*, ir/loop* and ir/kernel* are texts from hy-opt.
 //
 // usage: write_corpus CORPUS_FOLDER
 #include <filesystem>
@@ -37,7 +37,8 @@ int main(int argc, char** argv) {
   for (uint32_t seed = 0; seed < 4; ++seed) {
     const auto program = halyard::program::RandomProgram(seed);
     const auto name = std::to_string(seed);
-    Write(folder / "program" / ("text" + name), "T" + halyard::program::Format(program));
+    Write(folder / "ir" / ("program" + name),
+          "// level: program\n" + halyard::program::Format(program));
     const auto saved =
         halyard::program::Save(program, (folder / "program" / ("file" + name)).string());
     if (!saved.ok()) {

@@ -25,6 +25,11 @@ ExitStatus StatusOf(hy_result result) {
   }
 }
 
+hy::Error WithFile(const hy::Error& error, const std::string& file) {
+  const std::string head = file + ": ", message = error.what();
+  return hy::Error(error.code(), message.starts_with(head) ? message : head + message);
+}
+
 void AddModelOptions(CLI::App& app, ModelOptions& options) {
   app.add_option("MODEL", options.model, "An ONNX file, or a program written by `halyard compile`")
       ->required();
@@ -133,7 +138,7 @@ Model OpenModel(const ModelOptions& options, bool fix_shapes) {
       model.program = hy::Program::Compile(model.instance, desc);
     }
   } catch (const hy::Error& error) {
-    throw hy::Error(error.code(), options.model + ": " + error.what());
+    throw WithFile(error, options.model);
   }
   return model;
 }

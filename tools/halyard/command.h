@@ -35,6 +35,9 @@ class CommandError : public std::runtime_error {
 // The status that a failed library call ends the command with.
 ExitStatus StatusOf(hy_result result);
 
+// The error with the file named in front, once.
+hy::Error WithFile(const hy::Error& error, const std::string& file);
+
 // Options of the commands that take a model.
 struct ModelOptions {
   std::string model;                // an ONNX file or a program file

@@ -221,7 +221,7 @@ int RunModel(const Options& options) {
   try {
     session.Run(calls, outputs);
   } catch (const hy::Error& error) {
-    throw hy::Error(error.code(), options.model.model + ": " + error.what());
+    throw WithFile(error, options.model.model);
   }
   const double run_seconds = SecondsSince(run_start);
 

@@ -206,7 +206,8 @@ TEST_F(ExprTest, HostileSizesStayBounded) {
 
 TEST_F(ExprTest, ParseErrors) {
   for (const char* text : {"", "n +", "(n", "floordiv(n)", "floordiv(n, 2, 3)", "n n",
-                           "99999999999999999999", "9223372036854775808", "`a", "min(", "*"}) {
+                           "99999999999999999999", "9223372036854775808", "`a", "min(", "*",
+                           "n - 9223372036854775807 - 2", "9223372036854775807*n*n*3"}) {
     EXPECT_EQ(arena_.Parse(text).status().code(), StatusCode::kInvalidArgument) << text;
   }
   EXPECT_EQ(arena_.Parse("n +").status().message(),

@@ -92,7 +92,9 @@ constexpr std::string_view kRest = R"(function {
 )";
 
 TEST(LoopTextTest, RoundTrips) {
-  for (std::string_view text : {kSoftmax, kRest}) {
+  constexpr std::string_view kOddSymbol =
+      "function {\n  symbol unk$0 in [1, 64]\n  buffer u: f32[unk$0] input\n}\n";
+  for (std::string_view text : {kSoftmax, kRest, kOddSymbol}) {
     ExprArena exprs;
     auto function = ParseFunction(text, exprs);
     ASSERT_TRUE(function.ok()) << function.status().ToString();

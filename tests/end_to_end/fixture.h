@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the end-to-end tests share: a folder of their own, models written into it, the real compiler
+// through the C interface, and the command.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <halyard.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/compiler/import/model_writer.h"
+
+namespace halyard {
+
+class EndToEnd : public testing::Test {
+ protected:
+  EndToEnd() {
+    std::string name = testing::TempDir() + "/halyard_end_to_end_XXXXXX";
+    folder_ = mkdtemp(name.data());
+    setenv("HALYARD_CACHE_DIR", (folder_ + "/cache").c_str(), 1);
+    instance_ = hy::Instance::Create();
+  }
+  ~EndToEnd() override { std::filesystem::remove_all(folder_); }
+
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string Write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(Path(name), std::ios::binary) << bytes;
+    return Path(name);
+  }
+
+  // Compiles a file without timing anything; throws hy::Error.
+  hy::Program CompileFile(const std::string& path) const {
+    hy_compile_desc desc = HY_COMPILE_DESC_INIT;
+    desc.onnx_path = hy::View(path);
+    desc.disable_tuning = 1;
+    return hy::Program::Compile(instance_, desc);
+  }
+  hy::Program Compile(const onnx::testing::Message& model) const {
+    return CompileFile(Write("model.onnx", model.str()));
+  }
+
+  // Runs the command in the folder; returns all that it wrote, sets status_.
+  std::string Run(const std::string& arguments) {
+    const std::string command = "cd " + folder_ + " && " HALYARD_COMMAND " " + arguments + " 2>&1";
+    FILE* pipe = popen(command.c_str(), "r");
+    std::string out;
+    char piece[4096];
+    while (const size_t size = fread(piece, 1, sizeof(piece), pipe)) out.append(piece, size);
+    const int status = pclose(pipe);
+    status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+    return out;
+  }
+
+  std::string folder_;
+  hy::Instance instance_;
+  int status_ = -1;
+};
+
+template <typename T>
+hy_tensor TensorOf(hy_dtype dtype, const std::vector<int64_t>& dims, const std::vector<T>& values) {
+  hy_tensor tensor = HY_TENSOR_INIT;
+  tensor.dtype = dtype;
+  tensor.rank = static_cast<uint32_t>(dims.size());
+  for (size_t d = 0; d < dims.size(); ++d) tensor.dims[d] = dims[d];
+  tensor.data = const_cast<T*>(values.data());
+  tensor.size_bytes = values.size() * sizeof(T);
+  return tensor;
+}
+template <typename T>
+std::vector<T> ValuesOf(const hy_tensor& tensor) {
+  const auto* data = static_cast<const T*>(tensor.data);
+  return std::vector<T>(data, data + tensor.size_bytes / sizeof(T));
+}
+inline std::string LastError() { return hy::ToString(hy_last_error()); }
+
+}  // namespace halyard

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs that fail on their data or their shapes, and what a steady run allocates, on compiled code.
+#include <thread>
+
+#include "tests/end_to_end/fixture.h"
+#include "tests/heap_watch.h"
+
+namespace halyard {
+namespace {
+
+using onnx::testing::FloatTensor;
+using onnx::testing::IntAttribute;
+using onnx::testing::kF32;
+using onnx::testing::kI64;
+using onnx::testing::Message;
+using onnx::testing::ModelOf;
+using onnx::testing::Node;
+using onnx::testing::ValueInfo;
+
+class EndToEndRun : public EndToEnd {
+ protected:
+  // y = x[i] + 1 over the rows of x.
+  static Message Rows() {
+    return ModelOf({{Node("Gather", {"x", "i"}, {"g"}, {IntAttribute("axis", 0)}, "pick_rows"),
+                     Node("Add", {"g", "one"}, {"y"}, {}, "add_one")},
+                    {FloatTensor("one", {}, {1})},
+                    {ValueInfo("x", kF32, {"rows", 2}), ValueInfo("i", kI64, {"n"})},
+                    {ValueInfo("y", kF32, {"n", 2})}});
+  }
+  const std::vector<float> x_ = {0, 1, 10, 11, 20, 21};
+};
+
+TEST_F(EndToEndRun, AnIndexOutOfRangeNamesNodeIndexAndExtent) {
+  const auto session = hy::Session::Create(Compile(Rows()));
+  const std::vector<int64_t> good = {2, -3}, high = {0, 3}, low = {-4, 1};
+  const auto run = [&](const std::vector<int64_t>& indices) {
+    const hy_tensor inputs[] = {TensorOf(HY_DTYPE_F32, {3, 2}, x_),
+                                TensorOf(HY_DTYPE_I64, {2}, indices)};
+    hy_tensor y = HY_TENSOR_INIT;
+    const hy_result result = hy_session_run(session.get(), inputs, 2, &y, 1);
+    if (result == HY_OK) {
+      EXPECT_EQ(ValuesOf<float>(y), (std::vector<float>{21, 22, 1, 2}));
+    }
+    return result;
+  };
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(run(good), HY_OK) << LastError();
+    EXPECT_EQ(run(high), HY_OUT_OF_RANGE);
+    EXPECT_THAT(LastError(), testing::HasSubstr("Index 3 is outside an extent of 3"));
+    EXPECT_THAT(LastError(), testing::HasSubstr("pick_rows"));
+    EXPECT_THAT(LastError(), testing::Not(testing::HasSubstr("\n")));
+    EXPECT_EQ(run(low), HY_OUT_OF_RANGE);
+    EXPECT_THAT(LastError(), testing::HasSubstr("Index -4 is outside an extent of 3"));
+  }
+  EXPECT_EQ(run(good), HY_OK) << LastError();
+}
+
+TEST_F(EndToEndRun, TheEventOfASubmittedRunKeepsItsFailure) {
+  const auto session = hy::Session::Create(Compile(Rows()));
+  const std::vector<int64_t> bad = {7, 0}, good = {1, 0};
+  hy_tensor inputs[] = {TensorOf(HY_DTYPE_F32, {3, 2}, x_), TensorOf(HY_DTYPE_I64, {2}, bad)};
+  hy_tensor y = HY_TENSOR_INIT;
+  hy_event_t* raw = nullptr;
+  ASSERT_EQ(hy_session_submit(session.get(), inputs, 2, &y, 1, &raw), HY_OK) << LastError();
+  const hy::Event event(raw);
+  EXPECT_EQ(hy_event_wait(event.get(), HY_WAIT_FOREVER), HY_OUT_OF_RANGE);
+  EXPECT_THAT(LastError(), testing::HasSubstr("Index 7 is outside an extent of 3"));
+  inputs[1] = TensorOf(HY_DTYPE_I64, {2}, good);
+  y = HY_TENSOR_INIT;
+  EXPECT_EQ(hy_session_run(session.get(), inputs, 2, &y, 1), HY_OK) << LastError();
+  EXPECT_EQ(ValuesOf<float>(y), (std::vector<float>{11, 12, 1, 2}));
+  EXPECT_EQ(hy_event_status(event.get()), HY_OUT_OF_RANGE) << "also after the next run";
+}
+
+TEST_F(EndToEndRun, TheCommandEndsWithStatus2) {
+  Write("model.onnx", Rows().str());
+  std::string npy("\x93NUMPY\x01\x00\x46\x00", 10);
+  npy += "{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }";
+  npy.resize(79, ' ');
+  npy += '\n';
+  Write("bad.npy", npy + std::string("\x63\0\0\0\0\0\0\0", 8));
+  Write("good.npy", npy + std::string("\x01\0\0\0\0\0\0\0", 8));
+  EXPECT_THAT(Run("run --no-tune model.onnx --shape rows=3 --input i=@bad.npy"),
+              testing::HasSubstr("model.onnx: Index 99 is outside an extent of 3"));
+  EXPECT_EQ(status_, 2);
+  Run("run --no-tune model.onnx --shape rows=3 --input i=@good.npy");
+  EXPECT_EQ(status_, 0);
+  EXPECT_THAT(Run("run --no-tune model.onnx --shape rows=3 --input x=@good.npy"),
+              testing::HasSubstr("halyard: error: "));
+  EXPECT_EQ(status_, 2) << "an input of another dtype and rank";
+}
+
+TEST_F(EndToEndRun, ShapesThatDoNotFitAreNamed) {
+  const auto session = hy::Session::Create(Compile(Rows()));
+  const std::vector<int64_t> indices = {0, 1};
+  const std::vector<float> nine(9);
+  hy_tensor inputs[] = {TensorOf(HY_DTYPE_F32, {3, 3}, nine), TensorOf(HY_DTYPE_I64, {2}, indices)};
+  hy_tensor y = HY_TENSOR_INIT;
+  EXPECT_EQ(hy_session_run(session.get(), inputs, 2, &y, 1), HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(),
+              testing::HasSubstr("Dimension 1 of input 'x' is 3; the program needs 2"));
+  EXPECT_EQ(hy_session_run(session.get(), inputs, 1, &y, 1), HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("gives 1 inputs; the program has 2"));
+}
+
+TEST_F(EndToEndRun, ASteadyRunAllocatesNothing) {
+  const std::string digits = HALYARD_SOURCE_DIR "/examples/digits/digits.onnx";
+  const auto session = hy::Session::Create(CompileFile(digits));
+  const std::vector<float> images(3 * 64, 0.5f);
+  std::vector<float> scores(30);
+  const hy_tensor input = TensorOf(HY_DTYPE_F32, {3, 1, 8, 8}, images);
+  const auto run = [&] {
+    hy_tensor output = HY_TENSOR_INIT;
+    output.data = scores.data();
+    output.size_bytes = scores.size() * sizeof(float);
+    ASSERT_EQ(hy_session_run(session.get(), &input, 1, &output, 1), HY_OK) << LastError();
+  };
+  // Worker threads may start late and bring allocations of their own.
+  int64_t fewest = INT64_MAX;
+  for (int round = 0; round < 50 && fewest > 0; ++round) {
+    const int64_t before = AllocationCount();
+    for (int i = 0; i < 100; ++i) run();
+    fewest = std::min(fewest, AllocationCount() - before);
+  }
+  EXPECT_EQ(fewest, 0);
+  if (WatchesHeap()) {
+    const int64_t before = AllocationCount();
+    EXPECT_NO_THROW(hy::Session::Create(CompileFile(digits)));
+    EXPECT_GT(AllocationCount(), before) << "the watch sees what the library allocates";
+  }
+}
+
+}  // namespace
+}  // namespace halyard

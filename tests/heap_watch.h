@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Watches the heap of a test program, from all threads: how many blocks were asked for, and how
+// large the largest one was. Covers malloc and its relatives, and with them operator new, also
+// where shared libraries call them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace halyard {
+
+int64_t AllocationCount();
+// In bytes, since the last call of ForgetLargestAllocation.
+size_t LargestAllocation();
+void ForgetLargestAllocation();
+// False under a sanitizer, which brings a malloc of its own; the figures then stay 0.
+bool WatchesHeap();
+
+}  // namespace halyard
