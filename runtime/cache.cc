@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <ctime>
+#include <filesystem>
 #include <fstream>
 
 #include "base/hash.h"
@@ -18,6 +20,21 @@ namespace halyard::runtime {
 namespace {
 
 constexpr const char* kTimingsName = "/timings";
+constexpr time_t kAbandonedSeconds = 3600;
+
+// What processes that died while they wrote an entry left: "<key>.hyp.<letters>", long untouched.
+void RemoveAbandoned(const std::string& folder) {
+  std::error_code error;
+  for (const auto& file : std::filesystem::directory_iterator(folder, error)) {
+    struct stat info;
+    if (file.path().filename().string().find(".hyp.") == std::string::npos ||
+        lstat(file.path().c_str(), &info) != 0 || !S_ISREG(info.st_mode) ||
+        info.st_mtime > time(nullptr) - kAbandonedSeconds) {
+      continue;
+    }
+    unlink(file.path().c_str());
+  }
+}
 
 // Each missing folder of the path, private to the user.
 Status MakeFolders(const std::string& folder) {
@@ -71,6 +88,7 @@ Result<program::Program> Cache::FindProgram(uint64_t key) const {
 }
 
 Status Cache::StoreProgram(uint64_t key, const program::Program& program) const {
+  RemoveAbandoned(folder_);
   return program::Save(program, ProgramPath(key));
 }
 
@@ -112,12 +130,14 @@ void Cache::StoreTiming(uint64_t device, uint64_t key, std::string_view record, 
   LoadTimings();
   timings_[{device, key}] = record;
   const std::string rest = fmt::format("{:016x} {:016x} {:.9e} {}", device, key, seconds, record);
-  const std::string line = fmt::format("{:016x} {}\n", HashString(rest), rest);
+  // Begins on a line of its own, also after one that a full disk cut off.
+  const std::string line = fmt::format("\n{:016x} {}\n", HashString(rest), rest);
   const int file =
       open((folder_ + kTimingsName).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (file < 0) return;
-  // One write, so that lines of several processes do not mix; a torn one is skipped when read.
-  if (write(file, line.data(), line.size()) < 0) timings_.erase({device, key});
+  // One write, so that lines of several processes do not mix; a torn one is skipped when read. What
+  // does not reach the disk is a miss for other processes only.
+  [[maybe_unused]] const ssize_t written = write(file, line.data(), line.size());
   close(file);
 }
 

@@ -26,6 +26,7 @@ class Cache {
 
   // NOT_FOUND when there is none. A corrupted or older entry is removed and reported as what it is.
   Result<program::Program> FindProgram(uint64_t key) const;
+  // UNAVAILABLE when the disk refuses. Also removes what processes that died left half written.
   Status StoreProgram(uint64_t key, const program::Program& program) const;
   std::string ProgramPath(uint64_t key) const;
 

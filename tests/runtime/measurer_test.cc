@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// How candidates are raced: the order of their runs, what becomes of one far behind, and medians.
+// The kernels call back into the test, which notes who runs and lets them take long where it says
+// so.
+#include "runtime/measurer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <iterator>
+#include <set>
+#include <thread>
+
+#include "base/cpu_kernel_abi.h"
+#include "drivers/init.h"
+#include "hal/registry.h"
+
+namespace halyard::runtime {
+namespace {
+
+// What has run, by the candidate's number, and how many milliseconds the n-th run of each takes
+// (the last figure stands for all later ones).
+std::vector<int64_t> g_runs;
+std::vector<std::vector<int>> g_milliseconds;
+
+void NoteRun(int64_t candidate) {
+  const auto index = static_cast<size_t>(candidate);
+  const auto earlier = static_cast<size_t>(std::count(g_runs.begin(), g_runs.end(), candidate));
+  g_runs.push_back(candidate);
+  const std::vector<int>& plan = g_milliseconds[index];
+  std::this_thread::sleep_for(std::chrono::milliseconds(plan[std::min(earlier, plan.size() - 1)]));
+}
+
+// An image of one kernel without bindings that calls scalar 1 with scalar 0. x86-64.
+std::vector<uint8_t> CallingImage() {
+  const std::vector<uint8_t> code = {
+      0x48, 0x8b, 0x47, 0x08,  // mov rax, [rdi+8]: the scalars
+      0x48, 0x8b, 0x38,        // mov rdi, [rax]
+      0x48, 0x8b, 0x40, 0x08,  // mov rax, [rax+8]
+      0xff, 0xe0,              // jmp rax
+  };
+  constexpr size_t kCodeOffset = 4096;
+  std::vector<uint8_t> image(kCodeOffset + code.size());
+  std::memcpy(&image[kCodeOffset], code.data(), code.size());
+  CpuImageEntry entry = {};
+  entry.name_offset = sizeof(CpuImageHeader) + sizeof(CpuImageEntry);
+  entry.name_bytes = 4;
+  entry.code_offset = kCodeOffset;
+  entry.scalar_count = 2;
+  CpuImageHeader header = {};
+  header.magic = kCpuImageMagic;
+  header.version = kCpuImageVersion;
+  header.image_bytes = image.size();
+  header.entry_count = 1;
+  std::memcpy(image.data(), &header, sizeof(header));
+  std::memcpy(image.data() + sizeof(header), &entry, sizeof(entry));
+  std::memcpy(image.data() + entry.name_offset, "call", 4);
+  return image;
+}
+
+class MeasurerTest : public testing::Test {
+ protected:
+  MeasurerTest() {
+    DriverRegistry registry;
+    EXPECT_TRUE(RegisterAllDrivers(&registry).ok());
+    devices_ = {registry.OpenDevice("cpu").value()};
+    g_runs.clear();
+  }
+  using DriverRegistry = hal::DriverRegistry;
+
+  Measurer::Candidate Candidate(int64_t number) const {
+    Measurer::Candidate candidate;
+    candidate.code = image_;
+    Measurer::Dispatch dispatch;
+    dispatch.entry = "call";
+    for (int axis = 0; axis < 3; ++axis) dispatch.grid[axis] = 1;
+    dispatch.scalars = {number, reinterpret_cast<int64_t>(&NoteRun)};
+    candidate.dispatches = {dispatch};
+    return candidate;
+  }
+  // Medians of as many candidates as there are plans.
+  std::vector<double> Measure(std::vector<std::vector<int>> milliseconds) {
+    g_milliseconds = std::move(milliseconds);
+    std::vector<Measurer::Candidate> candidates;
+    for (size_t i = 0; i < g_milliseconds.size(); ++i) {
+      candidates.push_back(Candidate(static_cast<int64_t>(i)));
+    }
+    HalMeasurer measurer(devices_, nullptr);
+    const auto medians = measurer.Measure(0, candidates);
+    EXPECT_TRUE(medians.ok()) << medians.status().ToString();
+    EXPECT_EQ(measurer.candidate_count(), candidates.size());
+    return medians.ok() ? *medians : std::vector<double>();
+  }
+  const std::vector<uint8_t> image_ = CallingImage();
+  std::vector<Ref<hal::Device>> devices_;
+};
+
+TEST_F(MeasurerTest, CandidatesTakeTurns) {
+  const std::vector<double> medians = Measure({{20}, {20}, {20}});
+  ASSERT_EQ(medians.size(), 3u);
+  // Each alone twice, to warm up and to see how long it takes; then one after the other.
+  ASSERT_GE(g_runs.size(), 6u + 5u);
+  EXPECT_EQ(std::vector<int64_t>(g_runs.begin(), g_runs.begin() + 6),
+            (std::vector<int64_t>{0, 0, 1, 1, 2, 2}));
+  // A busy machine may let one seem far behind; the turns of the others stand.
+  const std::vector<int64_t> race(g_runs.begin() + 6, g_runs.end());
+  const std::set<int64_t> racers(race.begin(), race.end());
+  EXPECT_EQ(race.size() % racers.size(), 0u);
+  for (size_t i = 0; i < race.size(); ++i) {
+    EXPECT_EQ(race[i], *std::next(racers.begin(), static_cast<ptrdiff_t>(i % racers.size())));
+  }
+}
+
+TEST_F(MeasurerTest, OneFarBehindIsNotRunAgain) {
+  const std::vector<double> medians = Measure({{20}, {1000}, {20}});
+  ASSERT_EQ(medians.size(), 3u);
+  EXPECT_EQ(std::count(g_runs.begin(), g_runs.end(), 1), 2);
+  EXPECT_GE(g_runs.size(), 6u + 5u) << "the best is raced";
+  EXPECT_GE(medians[1], 1.0) << "it keeps its one sample";
+  EXPECT_LT(medians[0], medians[1]);
+}
+
+TEST_F(MeasurerTest, OutliersDoNotMoveTheMedian) {
+  // Of the first five samples (runs 2 to 6) two are far out; the time that they take ends the race.
+  const std::vector<double> medians = Measure({{1, 1, 1, 300, 1, 300, 1}});
+  ASSERT_EQ(medians.size(), 1u);
+  EXPECT_EQ(g_runs.size(), 7u);
+  EXPECT_GE(medians[0], 1e-3);
+  EXPECT_LT(medians[0], 0.3);
+}
+
+TEST_F(MeasurerTest, FailuresNameTheCandidate) {
+  g_milliseconds = {{0}, {0}};
+  HalMeasurer measurer(devices_, nullptr);
+  std::vector<Measurer::Candidate> candidates = {Candidate(0), Candidate(1)};
+  candidates[1].dispatches[0].entry = "none";
+  const auto missing = measurer.Measure(0, candidates);
+  EXPECT_EQ(missing.status().code(), StatusCode::kNotFound);
+  EXPECT_THAT(missing.status().ToLine(), testing::HasSubstr("preparing candidate 1 of 2"));
+  candidates[1] = Candidate(1);
+  candidates[1].dispatches[0].buffers = {3};
+  EXPECT_THAT(measurer.Measure(0, candidates).status().ToLine(),
+              testing::HasSubstr("A candidate binds buffer 3 of 0."));
+  EXPECT_EQ(measurer.Measure(7, candidates).status().code(), StatusCode::kInvalidArgument);
+  const auto nothing = measurer.Measure(0, {});
+  ASSERT_TRUE(nothing.ok());
+  EXPECT_TRUE(nothing->empty());
+  EXPECT_TRUE(g_runs.empty()) << "nothing ran before all were prepared";
+}
+
+TEST_F(MeasurerTest, ChoicesAreRememberedWithoutACache) {
+  HalMeasurer measurer(devices_, nullptr);
+  EXPECT_EQ(measurer.FindChoice(0, 5), std::nullopt);
+  measurer.StoreChoice(0, 5, "tile=8", 1e-3);
+  EXPECT_EQ(measurer.FindChoice(0, 5), "tile=8");
+  EXPECT_EQ(measurer.FindChoice(0, 6), std::nullopt);
+  EXPECT_EQ(measurer.FindChoice(9, 5), std::nullopt);
+  measurer.StoreChoice(9, 5, "ignored", 1e-3);
+}
+
+}  // namespace
+}  // namespace halyard::runtime
