@@ -363,6 +363,12 @@ Status Emitter::EmitScalar(const loop::Op& op) {
     operands.push_back(ValueOf(v));
     lanes = std::max(lanes, writer_.LanesOf(operands.back()));
   }
+  bool compares = op.opcode >= Opcode::kEq && op.opcode <= Opcode::kGe;
+  if (compares && writer_.index_dtype() == DType::kI32) {
+    // Indices are i64 in Loop IR, and masks compare them.
+    V a = writer_.AsI32(operands[0]), b = writer_.AsI32(operands[1]);
+    if (a != kNone && b != kNone) operands = {a, b};
+  }
   for (V& v : operands) v = writer_.Splat(v, lanes);
   std::vector<int64_t> immediates;
   values_[op.results[0]] = writer_.Pure(op.opcode, Type{op.dtype, static_cast<uint16_t>(lanes)},

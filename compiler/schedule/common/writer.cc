@@ -251,6 +251,17 @@ Writer::V Writer::Compare(Opcode opcode, V a, V b) {
               {Splat(a, lanes), Splat(b, lanes)});
 }
 
+Writer::V Writer::AsI32(V v) {
+  kernel::OpId producer = kernel_.values[v].producer;
+  if (producer == kernel::kNone || TypeOf(v).dtype != DType::kI64) return kernel::kNone;
+  const Op& op = kernel_.ops[producer];
+  if (op.opcode == Opcode::kConvert && TypeOf(op.operands[0]).dtype == DType::kI32)
+    return op.operands[0];
+  if (op.opcode == Opcode::kConst && op.immediates[0] == static_cast<int32_t>(op.immediates[0]))
+    return Const(DType::kI32, op.immediates[0], LanesOf(v));
+  return kernel::kNone;
+}
+
 Writer::V Writer::Select(V mask, V a, V b) {
   int lanes = std::max({LanesOf(mask), LanesOf(a), LanesOf(b)});
   a = Splat(a, lanes), b = Splat(b, lanes);

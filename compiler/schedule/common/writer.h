@@ -58,6 +58,8 @@ class Writer {
   V Splat(V v, int lanes);  // v itself when it has the lanes already
   V Iota(DType dtype, int lanes);
   V Compare(kernel::Opcode opcode, V a, V b);
+  // The i32 value that an i64 value is the conversion of, or a constant that fits; kNone: neither.
+  V AsI32(V v);
   V Select(V mask, V a, V b);
   V Convert(V v, DType dtype);
   kernel::Type TypeOf(V v) const { return kernel_.values[v].type; }
