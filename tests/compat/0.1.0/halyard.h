@@ -1,0 +1,608 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* halyard.h: the whole public interface of Halyard, in C11. What is not in this file is not interface.
+ *
+ * Halyard compiles a neural-network graph (an ONNX file, or a graph built here) into a program for the
+ * devices of this machine, and runs it. The path is: instance -> devices -> program -> session -> run.
+ *
+ * Results. Every function that can fail returns hy_result: 0 is success, every other value a failure.
+ * After a failure hy_last_error() gives the sentence that explains it, for the last call on this thread.
+ * Failures of asynchronous work stay with their event: ask hy_event_status. Out parameters are untouched
+ * when a call fails, unless the function says otherwise. No call throws, aborts or prints; messages go to
+ * the log sink only.
+ *
+ * Ownership. What a create, open, compile, load, import or submit function returns is one reference that
+ * the caller releases with the release function of its type; releasing NULL does nothing. Objects keep
+ * what they were made from alive, so the order of releases is free. Arguments are borrowed until the call
+ * returns, unless the function says otherwise. Text and pointers in info structs are borrowed from the
+ * object asked and live as long as it. No memory crosses the border to be freed on the other side.
+ *
+ * Threads. Instances, devices, programs, buffers and events: any thread, at the same time. Graphs and
+ * sessions: one thread at a time; a second one gets HY_BUSY and changes nothing. Callbacks run on the
+ * calling thread unless they say otherwise and must not call back into Halyard except hy_result_name and
+ * hy_last_error. After fork() the child gets HY_UNAVAILABLE from every call but the release functions,
+ * which do nothing there.
+ *
+ * Growth. Descriptor and info structs start with struct_size, type and next; initialise them with their
+ * HY_*_INIT. A library accepts a shorter struct (missing fields are defaults) and a longer one whose tail
+ * it does not know is zero; a tail that is not zero is HY_INCOMPATIBLE. `next` must be NULL today; an
+ * unknown chain is HY_INVALID_ARGUMENT for descriptors and skipped for info structs. Structs in arrays all
+ * have the struct_size of the first. Numbers of enumerations never change.
+ *
+ * Strings are UTF-8 pointers with lengths, paths too; {NULL, 0} is the empty string. */
+#ifndef HALYARD_H_
+#define HALYARD_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(HALYARD_STATIC)
+#define HY_API
+#else
+#define HY_API __attribute__((visibility("default")))
+#endif
+#define HY_NODISCARD __attribute__((warn_unused_result))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of this header: major * 1000000 + minor * 1000 + patch. */
+#define HY_VERSION_MAJOR 0
+#define HY_VERSION_MINOR 1
+#define HY_VERSION_PATCH 0
+#define HY_VERSION (HY_VERSION_MAJOR * 1000000 + HY_VERSION_MINOR * 1000 + HY_VERSION_PATCH)
+
+/* The largest rank of a tensor that crosses this interface. */
+#define HY_MAX_RANK 16
+
+/* --- Results -------------------------------------------------------------------------------------- */
+
+typedef int32_t hy_result;
+enum {
+  HY_OK = 0,
+  HY_CANCELLED = 1,
+  HY_INVALID_ARGUMENT = 3,     /* the caller or the model is wrong */
+  HY_DEADLINE_EXCEEDED = 4,    /* the time given to a wait is over; the work goes on */
+  HY_NOT_FOUND = 5,            /* a file, device, driver, name or index does not exist */
+  HY_OUT_OF_MEMORY = 8,
+  HY_FAILED_PRECONDITION = 9,  /* the object is not in the state that the call needs */
+  HY_ABORTED = 10,
+  HY_OUT_OF_RANGE = 11,        /* an index or size beyond its limit, also of a running kernel */
+  HY_UNIMPLEMENTED = 12,       /* an op or a feature that this version does not have */
+  HY_INTERNAL = 13,            /* a defect of Halyard, reported with its place */
+  HY_UNAVAILABLE = 14,         /* something outside is missing: a driver, the compiler library, a disk */
+  HY_DATA_LOSS = 15,           /* a file is corrupted */
+  HY_DEVICE_LOST = 32,         /* the device failed and is gone for this process */
+  HY_INCOMPATIBLE = 33,        /* made for another device, version or a newer library */
+  HY_BUSY = 34,                /* another thread is using the object */
+  HY_INCOMPLETE = 64           /* the array was too short; it is filled and the count says what is there */
+};
+
+/* --- Plain types ---------------------------------------------------------------------------------- */
+
+typedef struct hy_string {
+  const char* data; /* UTF-8, not terminated */
+  size_t size;      /* bytes */
+} hy_string;
+
+/* A hy_string of a literal, and of a terminated string. */
+#define HY_STRING(literal) {literal, sizeof(literal) - 1}
+
+typedef int32_t hy_dtype;
+enum {
+  HY_DTYPE_INVALID = 0,
+  HY_DTYPE_BOOL = 1, /* one byte, 0 or 1 */
+  HY_DTYPE_I8 = 2,
+  HY_DTYPE_U8 = 3,
+  HY_DTYPE_I16 = 4,
+  HY_DTYPE_U16 = 5,
+  HY_DTYPE_I32 = 6,
+  HY_DTYPE_U32 = 7,
+  HY_DTYPE_I64 = 8,
+  HY_DTYPE_U64 = 9,
+  HY_DTYPE_F16 = 10,
+  HY_DTYPE_BF16 = 11,
+  HY_DTYPE_F32 = 12,
+  HY_DTYPE_F64 = 13,
+  HY_DTYPE_F8E4M3 = 14,
+  HY_DTYPE_F8E5M2 = 15,
+  HY_DTYPE_I4 = 16, /* packed, lowest bits first */
+  HY_DTYPE_U4 = 17
+};
+
+typedef int32_t hy_struct_type;
+enum {
+  HY_STRUCT_INSTANCE_DESC = 1,
+  HY_STRUCT_DRIVER_INFO = 2,
+  HY_STRUCT_DEVICE_INFO = 3,
+  HY_STRUCT_GRAPH_ATTRIBUTE = 4,
+  HY_STRUCT_COMPILE_DESC = 5,
+  HY_STRUCT_PROGRAM_LOAD_DESC = 6,
+  HY_STRUCT_TENSOR_INFO = 7,
+  HY_STRUCT_MEMORY_INFO = 8,
+  HY_STRUCT_SESSION_DESC = 9,
+  HY_STRUCT_TENSOR = 10,
+  HY_STRUCT_SYMBOL_INFO = 11,
+  HY_STRUCT_API = 12
+};
+
+typedef struct hy_instance hy_instance_t;
+typedef struct hy_device hy_device_t;
+typedef struct hy_graph hy_graph_t;
+typedef struct hy_program hy_program_t;
+typedef struct hy_session hy_session_t;
+typedef struct hy_buffer hy_buffer_t;
+typedef struct hy_event hy_event_t;
+
+/* Receives a piece of output. A result other than HY_OK stops the call, which then returns it. */
+typedef hy_result (*hy_writer)(void* context, const void* data, size_t size_bytes);
+
+typedef int32_t hy_log_level;
+enum { HY_LOG_ERROR = 0, HY_LOG_WARNING = 1, HY_LOG_INFO = 2, HY_LOG_DEBUG = 3 };
+/* May run on any thread, also on several at once. */
+typedef void (*hy_log_sink)(void* context, hy_log_level level, hy_string message);
+
+typedef int32_t hy_policy;
+enum {
+  HY_POLICY_DEFAULT = 0,  /* what the instance says; there: fall back */
+  HY_POLICY_ERROR = 1,    /* the call fails */
+  HY_POLICY_FALLBACK = 2  /* go on with what there is; every fallback is a record of the report */
+};
+
+/* --- Library -------------------------------------------------------------------------------------- */
+
+/* The version of the library, composed as HY_VERSION. Any thread; cannot fail. */
+HY_API uint32_t hy_version(void);
+
+/* "OUT_OF_MEMORY" and so on; "UNKNOWN_CODE" for other numbers. Static text. Any thread; cannot fail. */
+HY_API hy_string hy_result_name(hy_result result);
+
+/* The explanation of the failure that the last call on this thread returned: a sentence that names the
+ * object, the value and the limit. Empty when that call succeeded. Borrowed until the next call on this
+ * thread. Any thread; cannot fail. */
+HY_API hy_string hy_last_error(void);
+
+/* --- Instance ------------------------------------------------------------------------------------- */
+
+typedef struct hy_instance_desc {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  hy_log_sink log;            /* NULL: nothing is written anywhere */
+  void* log_context;
+  hy_log_level log_level;     /* least severe level that reaches the sink */
+  hy_policy on_missing_device;   /* a device asked for is not there (default: fallback) */
+  hy_policy on_unsupported_op;   /* no device compiles an op (default: fallback to the interpreter) */
+  const hy_string* drivers;   /* the drivers that may be opened; NULL: all */
+  size_t driver_count;
+  hy_string cache_folder;     /* of compiled programs; empty: HALYARD_CACHE_DIR, or the user's cache folder;
+                                 "off": none. Must belong to this user and be writable by nobody else. */
+} hy_instance_desc;
+#define HY_INSTANCE_DESC_INIT                                                                       \
+  {sizeof(hy_instance_desc), HY_STRUCT_INSTANCE_DESC, NULL, NULL, NULL, HY_LOG_WARNING, HY_POLICY_DEFAULT, \
+   HY_POLICY_DEFAULT, NULL, 0, {NULL, 0}}
+
+/* The root of everything; opens no driver yet. `desc` may be NULL for the defaults.
+ * Any thread. Fails with HY_INVALID_ARGUMENT for a bad struct or an unknown driver name. */
+HY_API HY_NODISCARD hy_result hy_instance_create(const hy_instance_desc* desc, hy_instance_t** out_instance);
+/* Any thread; cannot fail. */
+HY_API void hy_instance_release(hy_instance_t* instance);
+
+/* --- Drivers and devices -------------------------------------------------------------------------- */
+
+typedef struct hy_driver_info {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  hy_string name;       /* "cpu", "cuda", "vulkan" */
+  hy_result status;     /* HY_OK when it is open */
+  hy_string reason;     /* why it is not: which library, symbol or call; when it is open: the devices that
+                           it sees and cannot use, each with the reason, or empty */
+  uint32_t device_count;
+} hy_driver_info;
+#define HY_DRIVER_INFO_INIT \
+  {sizeof(hy_driver_info), HY_STRUCT_DRIVER_INFO, NULL, {NULL, 0}, HY_OK, {NULL, 0}, 0}
+
+/* The drivers of this build, those that failed to open included. `infos` may be NULL to count; otherwise
+ * every element is initialised by the caller, and *count is its length. On return *count is the number of
+ * drivers; HY_INCOMPLETE when it is more than fit. Texts live as long as the instance. Any thread. */
+HY_API HY_NODISCARD hy_result hy_enumerate_drivers(hy_instance_t* instance, hy_driver_info* infos,
+                                                   size_t* count);
+
+typedef int32_t hy_device_kind;
+enum {
+  HY_DEVICE_KIND_OTHER = 0,
+  HY_DEVICE_KIND_CPU = 1,
+  HY_DEVICE_KIND_INTEGRATED_GPU = 2,
+  HY_DEVICE_KIND_DISCRETE_GPU = 3,
+  HY_DEVICE_KIND_VIRTUAL_GPU = 4
+};
+
+typedef struct hy_device_info {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  hy_string path;         /* "cpu:0"; what hy_device_open and `--device` take */
+  hy_string name;         /* what the vendor calls it */
+  hy_string driver;       /* "cpu" */
+  hy_string uuid;         /* equal for the same silicon under two drivers; empty when unknown */
+  /* The rest is filled by hy_device_get_info only. -1: unknown. */
+  hy_device_kind kind;
+  int64_t unit_count;     /* cores or multiprocessors */
+  int64_t worker_count;   /* tasks that really run at once for this process */
+  int64_t memory_bytes;
+  int64_t memory_limit_bytes; /* what this process may use */
+  int64_t buffer_alignment;
+} hy_device_info;
+#define HY_DEVICE_INFO_INIT                                                                     \
+  {sizeof(hy_device_info), HY_STRUCT_DEVICE_INFO, NULL, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, \
+   HY_DEVICE_KIND_OTHER, -1, -1, -1, -1, -1}
+
+/* The devices of all drivers that open, without opening the devices. Arrays as for
+ * hy_enumerate_drivers; texts live as long as the instance. Any thread. */
+HY_API HY_NODISCARD hy_result hy_enumerate_devices(hy_instance_t* instance, hy_device_info* infos,
+                                                   size_t* count);
+
+/* Opens "cpu", "cpu:0" or "cpu:0?threads=2". The same path gives the same device while it is open.
+ * Any thread. HY_NOT_FOUND for an unknown driver or ordinal, HY_UNAVAILABLE when the driver does not
+ * open, HY_INVALID_ARGUMENT for a bad path or option. */
+HY_API HY_NODISCARD hy_result hy_device_open(hy_instance_t* instance, hy_string path,
+                                             hy_device_t** out_device);
+/* Any thread; cannot fail. */
+HY_API void hy_device_release(hy_device_t* device);
+/* Fills `info`, which the caller initialises. Texts live as long as the device. Any thread. */
+HY_API HY_NODISCARD hy_result hy_device_get_info(hy_device_t* device, hy_device_info* info);
+
+typedef int32_t hy_report_format;
+enum { HY_FORMAT_TEXT = 0, HY_FORMAT_JSON = 1, HY_FORMAT_DOT = 2, HY_FORMAT_HTML = 3 };
+
+/* Writes every capability that is known with its source (api, os, table, measured), as text or JSON.
+ * Any thread. HY_UNIMPLEMENTED for other formats; what the writer returns when it stops. */
+HY_API HY_NODISCARD hy_result hy_device_report(hy_device_t* device, hy_report_format format,
+                                               hy_writer writer, void* context);
+
+/* --- Graphs --------------------------------------------------------------------------------------- */
+
+/* A value of one graph. */
+typedef uint32_t hy_value;
+#define HY_VALUE_NONE UINT32_MAX /* an optional operand that is absent */
+
+typedef int32_t hy_attribute_kind;
+enum {
+  HY_ATTRIBUTE_INT = 0,
+  HY_ATTRIBUTE_FLOAT = 1,
+  HY_ATTRIBUTE_STRING = 2,
+  HY_ATTRIBUTE_DTYPE = 3,
+  HY_ATTRIBUTE_INTS = 4,
+  HY_ATTRIBUTE_FLOATS = 5,
+  HY_ATTRIBUTE_EXPRS = 6 /* sizes that may name symbols, as one text: "n, 2*n" */
+};
+typedef struct hy_graph_attribute {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  hy_string name;
+  hy_attribute_kind kind;
+  int64_t int_value;       /* INT, and the hy_dtype of DTYPE */
+  double float_value;      /* FLOAT */
+  hy_string string_value;  /* STRING, EXPRS */
+  const int64_t* ints;     /* INTS */
+  const double* floats;    /* FLOATS */
+  size_t count;            /* of ints or floats */
+} hy_graph_attribute;
+#define HY_GRAPH_ATTRIBUTE_INIT                                                                    \
+  {sizeof(hy_graph_attribute), HY_STRUCT_GRAPH_ATTRIBUTE, NULL, {NULL, 0}, HY_ATTRIBUTE_INT, 0, 0, \
+   {NULL, 0}, NULL, NULL, 0}
+
+/* An empty graph. The ops are those of Halyard's Graph IR (docs/ops.md). */
+HY_API HY_NODISCARD hy_result hy_graph_create(hy_instance_t* instance, hy_graph_t** out_graph);
+/* Any thread; cannot fail. */
+HY_API void hy_graph_release(hy_graph_t* graph);
+/* Declares a named size with its range; afterwards dims may name it. `multiple_of` is at least 1. */
+HY_API HY_NODISCARD hy_result hy_graph_symbol(hy_graph_t* graph, hy_string name, int64_t min, int64_t max,
+                                              int64_t multiple_of);
+/* Adds an input. `dims` is text such as "n, 3, 224, 224", "" for a scalar. The name is unique. */
+HY_API HY_NODISCARD hy_result hy_graph_input(hy_graph_t* graph, hy_string name, hy_dtype dtype,
+                                             hy_string dims, hy_value* out_value);
+/* Adds a constant, row-major and packed. The bytes are copied when `release` is NULL; otherwise they are
+ * borrowed until release(release_context) is called, once, from any thread, also when this call fails. */
+HY_API HY_NODISCARD hy_result hy_graph_constant(hy_graph_t* graph, hy_string name, hy_dtype dtype,
+                                                const int64_t* dims, size_t rank, const void* data,
+                                                size_t size_bytes, void (*release)(void* context),
+                                                void* release_context, hy_value* out_value);
+/* Adds a node. Operands and attributes are checked by hy_graph_verify and by compiling. `name` appears in
+ * reports and errors; empty: one is made. `results` receives result_count values. */
+HY_API HY_NODISCARD hy_result hy_graph_op(hy_graph_t* graph, hy_string op, hy_string name,
+                                          const hy_value* operands, size_t operand_count,
+                                          const hy_graph_attribute* attributes, size_t attribute_count,
+                                          hy_value* results, size_t result_count);
+/* Makes a value an output, under a name of its own. */
+HY_API HY_NODISCARD hy_result hy_graph_output(hy_graph_t* graph, hy_string name, hy_value value);
+/* Types and shapes of the whole graph. Opens the compiler library: HY_UNAVAILABLE without it.
+ * HY_INVALID_ARGUMENT names the node that is wrong. */
+HY_API HY_NODISCARD hy_result hy_graph_verify(hy_graph_t* graph);
+
+/* --- Programs ------------------------------------------------------------------------------------- */
+
+typedef struct hy_symbol_value {
+  hy_string name;
+  int64_t value;
+} hy_symbol_value;
+
+typedef struct hy_compile_desc {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  /* Exactly one source. */
+  hy_string onnx_path;           /* an ONNX file; external data lies in its folder */
+  const void* onnx_data;         /* ONNX bytes; the library copies them */
+  size_t onnx_size_bytes;
+  hy_string external_folder;     /* of external data for onnx_data; empty: there is none */
+  hy_graph_t* graph;
+  /* Placement chooses among these; the CPU joins for ops that none of them supports. None: all. */
+  hy_device_t* const* devices;
+  size_t device_count;
+  const hy_symbol_value* symbols; /* sizes fixed now: a program for exactly these */
+  size_t symbol_count;
+  hy_policy on_unsupported_op;
+  uint32_t disable_tuning;       /* 1: schedules are chosen by the model, nothing is timed */
+  uint32_t disable_cache;        /* 1: neither read nor write the cache folder */
+  uint32_t fast_reductions;      /* 1: results may depend on the thread count */
+  void (*progress)(void* context, hy_string phase, double fraction);
+  void* progress_context;
+} hy_compile_desc;
+#define HY_COMPILE_DESC_INIT                                                                        \
+  {sizeof(hy_compile_desc), HY_STRUCT_COMPILE_DESC, NULL, {NULL, 0}, NULL, 0, {NULL, 0}, NULL, NULL, 0, \
+   NULL, 0, HY_POLICY_DEFAULT, 0, 0, 0, NULL, NULL}
+
+/* Compiles, or finds the program in the cache. Opens the compiler library only when it compiles:
+ * HY_UNAVAILABLE without it. Blocks; no lock is held meanwhile. Any thread. HY_INVALID_ARGUMENT when the
+ * model is wrong, HY_UNIMPLEMENTED when an op is not supported and the policy is an error, HY_NOT_FOUND
+ * when the file is missing. */
+HY_API HY_NODISCARD hy_result hy_program_compile(hy_instance_t* instance, const hy_compile_desc* desc,
+                                                 hy_program_t** out_program);
+
+typedef struct hy_program_load_desc {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  /* Exactly one source. A file is mapped and must be replaced by rename, never rewritten. */
+  hy_string path;
+  const void* data;           /* copied */
+  size_t size_bytes;
+  hy_device_t* const* devices; /* stand for the program's devices, in its order; none: opened by path */
+  size_t device_count;
+  uint32_t verify_data;       /* 1: also hash the weights */
+} hy_program_load_desc;
+#define HY_PROGRAM_LOAD_DESC_INIT \
+  {sizeof(hy_program_load_desc), HY_STRUCT_PROGRAM_LOAD_DESC, NULL, {NULL, 0}, NULL, 0, NULL, 0, 0}
+
+/* Loads what hy_program_save wrote; never opens the compiler library. A program file is trusted like a
+ * shared library: its hashes find corruption, not malice. Any thread. HY_DATA_LOSS for a corrupted file,
+ * HY_INCOMPATIBLE for another format version or a device that lacks what the code needs. */
+HY_API HY_NODISCARD hy_result hy_program_load(hy_instance_t* instance, const hy_program_load_desc* desc,
+                                              hy_program_t** out_program);
+/* What hy_program_load would say, without making anything. Any thread. */
+HY_API HY_NODISCARD hy_result hy_program_check(hy_instance_t* instance, const hy_program_load_desc* desc);
+/* Writes the program file beside `path` and renames it. Any thread. HY_UNAVAILABLE when the disk refuses. */
+HY_API HY_NODISCARD hy_result hy_program_save(hy_program_t* program, hy_string path);
+/* Any thread; cannot fail. */
+HY_API void hy_program_release(hy_program_t* program);
+
+typedef int32_t hy_io_kind;
+enum { HY_IO_INPUT = 0, HY_IO_OUTPUT = 1 };
+
+typedef struct hy_tensor_info {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  hy_string name;
+  hy_dtype dtype;
+  uint32_t rank;
+  int64_t dims[HY_MAX_RANK];  /* -1 where the size is not fixed */
+  hy_string shape;            /* "n, 3, 224, 224": names the symbols */
+} hy_tensor_info;
+#define HY_TENSOR_INFO_INIT                                                                     \
+  {sizeof(hy_tensor_info), HY_STRUCT_TENSOR_INFO, NULL, {NULL, 0}, HY_DTYPE_INVALID, 0, {0}, {NULL, 0}}
+
+/* Describes the inputs or the outputs, in the model's order. Arrays as for hy_enumerate_drivers; texts
+ * live as long as the program. Any thread. */
+HY_API HY_NODISCARD hy_result hy_program_io(hy_program_t* program, hy_io_kind kind, hy_tensor_info* infos,
+                                            size_t* count);
+
+typedef struct hy_symbol_info {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  hy_string name;
+  int64_t min;
+  int64_t max;
+  int64_t multiple_of;
+} hy_symbol_info;
+#define HY_SYMBOL_INFO_INIT \
+  {sizeof(hy_symbol_info), HY_STRUCT_SYMBOL_INFO, NULL, {NULL, 0}, 0, 0, 1}
+
+/* The named sizes of the program that are still open. Arrays as for hy_enumerate_drivers; texts live as
+ * long as the program. Any thread. */
+HY_API HY_NODISCARD hy_result hy_program_symbols(hy_program_t* program, hy_symbol_info* infos,
+                                                 size_t* count);
+
+typedef struct hy_memory_info {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  hy_string device;
+  int64_t constant_bytes;    /* weights, shared by all sessions */
+  int64_t activation_bytes;  /* per session */
+  int64_t io_bytes;          /* of inputs and outputs, unless the caller brings them */
+} hy_memory_info;
+#define HY_MEMORY_INFO_INIT \
+  {sizeof(hy_memory_info), HY_STRUCT_MEMORY_INFO, NULL, {NULL, 0}, 0, 0, 0}
+
+/* What a run takes on each device, before it runs. Symbols must all be given. Arrays as for
+ * hy_enumerate_drivers. Any thread. HY_INVALID_ARGUMENT names the symbol that is missing or out of range. */
+HY_API HY_NODISCARD hy_result hy_program_memory(hy_program_t* program, const hy_symbol_value* symbols,
+                                                size_t symbol_count, hy_memory_info* infos, size_t* count);
+
+typedef int32_t hy_report_kind;
+enum {
+  HY_REPORT_ALL = 0,
+  HY_REPORT_PLACEMENT = 1, /* which device runs what, and why; every fallback */
+  HY_REPORT_FUSION = 2,    /* which nodes run in which dispatch */
+  HY_REPORT_SCHEDULE = 3,  /* how each dispatch is scheduled */
+  HY_REPORT_MEMORY = 4,
+  HY_REPORT_PHASES = 5,    /* what compiling or loading took */
+  HY_REPORT_COMMANDS = 6   /* the program itself, in its text form (text only) */
+};
+
+/* Explains the program through the writer: text, JSON, or for HY_REPORT_ALL a DOT graph of blocks and
+ * dispatches, or one HTML page that refers to nothing outside it. Any thread. HY_UNIMPLEMENTED for a combination that does not exist. */
+HY_API HY_NODISCARD hy_result hy_program_report(hy_program_t* program, hy_report_kind kind,
+                                                hy_report_format format, hy_writer writer, void* context);
+
+/* --- Buffers -------------------------------------------------------------------------------------- */
+
+/* Memory of a device that the host can map; contents are undefined. Any thread. HY_OUT_OF_MEMORY names
+ * what is left. */
+HY_API HY_NODISCARD hy_result hy_buffer_create(hy_device_t* device, size_t size_bytes,
+                                               hy_buffer_t** out_buffer);
+/* Makes host memory a buffer without a copy; `release` (may be NULL) is called once when the last user
+ * of the memory is done, and not when this call fails. Any thread. HY_INCOMPATIBLE when the device
+ * cannot use it in place: not aligned to buffer_alignment, or the device has memory of its own. */
+HY_API HY_NODISCARD hy_result hy_buffer_import(hy_device_t* device, void* data, size_t size_bytes,
+                                               void (*release)(void* context), void* release_context,
+                                               hy_buffer_t** out_buffer);
+/* The host address of the buffer, the same each time; lives as long as the buffer. The caller orders its
+ * accesses against runs by their events. Any thread. HY_INCOMPATIBLE when the host cannot address it. */
+HY_API HY_NODISCARD hy_result hy_buffer_map(hy_buffer_t* buffer, void** out_data);
+/* Any thread; cannot fail. Runs that use the buffer keep it. */
+HY_API void hy_buffer_release(hy_buffer_t* buffer);
+
+/* --- Sessions ------------------------------------------------------------------------------------- */
+
+typedef int32_t hy_new_shapes;
+enum {
+  HY_NEW_SHAPES_GENERIC = 0, /* run the program for any shape; never compiles */
+  HY_NEW_SHAPES_COMPILE = 1, /* compile a program for exactly these sizes at first use, with a record */
+  HY_NEW_SHAPES_ERROR = 2    /* only sizes that have been compiled for run; others fail */
+};
+
+typedef struct hy_session_desc {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  hy_new_shapes on_new_shapes;
+  int64_t memory_limit_bytes; /* of activations; 0: none. A run that needs more is HY_OUT_OF_MEMORY. */
+} hy_session_desc;
+#define HY_SESSION_DESC_INIT {sizeof(hy_session_desc), HY_STRUCT_SESSION_DESC, NULL, HY_NEW_SHAPES_GENERIC, 0}
+
+/* What runs the program; it owns the activations. Any number of sessions share one program's weights.
+ * `desc` may be NULL. Any thread. */
+HY_API HY_NODISCARD hy_result hy_session_create(hy_program_t* program, const hy_session_desc* desc,
+                                                hy_session_t** out_session);
+/* Waits for the session's run in flight. One thread at a time; cannot fail. */
+HY_API void hy_session_release(hy_session_t* session);
+
+/* A tensor given to a run: bytes of the host or of a buffer, row-major and packed. */
+typedef struct hy_tensor {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  hy_dtype dtype;
+  uint32_t rank;
+  int64_t dims[HY_MAX_RANK];
+  void* data;            /* host memory; never written for inputs */
+  size_t size_bytes;     /* of data, or of the range of the buffer */
+  hy_buffer_t* buffer;   /* instead of data */
+  size_t buffer_offset;  /* a multiple of buffer_alignment */
+} hy_tensor;
+#define HY_TENSOR_INIT \
+  {sizeof(hy_tensor), HY_STRUCT_TENSOR, NULL, HY_DTYPE_INVALID, 0, {0}, NULL, 0, NULL, 0}
+
+/* Runs once and waits. Inputs and outputs stand in the model's order, all of them. Of an input the dtype,
+ * rank, dims and bytes are read. An output with neither data nor buffer gets memory of the session: on
+ * return data and size_bytes say where; it is overwritten by the session's next run and dies with it. An
+ * output with data or a buffer is written there. Dtype, rank and dims of outputs are filled in.
+ * One thread at a time: HY_BUSY. HY_INVALID_ARGUMENT names the input that does not fit, HY_OUT_OF_RANGE
+ * comes from an index inside the model. After a failure the outputs are undefined and the session may be
+ * used again, unless the device was lost. */
+HY_API HY_NODISCARD hy_result hy_session_run(hy_session_t* session, const hy_tensor* inputs,
+                                             size_t input_count, hy_tensor* outputs, size_t output_count);
+/* The same without waiting: the outputs may be read when the event is done. Inputs and outputs in host
+ * memory must stay until then. When the session's last run is still going, waits for its end first; for
+ * runs side by side use several sessions. One thread at a time: HY_BUSY. */
+HY_API HY_NODISCARD hy_result hy_session_submit(hy_session_t* session, const hy_tensor* inputs,
+                                                size_t input_count, hy_tensor* outputs,
+                                                size_t output_count, hy_event_t** out_event);
+
+/* --- Events --------------------------------------------------------------------------------------- */
+
+#define HY_WAIT_FOREVER INT64_MAX
+
+/* Waits until the work is done; 0 only looks. Returns the failure of the work when it failed,
+ * HY_DEADLINE_EXCEEDED when the time is over. Any thread. */
+HY_API HY_NODISCARD hy_result hy_event_wait(hy_event_t* event, int64_t timeout_ns);
+/* HY_OK when the work is done, its failure when it failed (hy_last_error explains), and
+ * HY_DEADLINE_EXCEEDED while it goes on. Any thread. */
+HY_API HY_NODISCARD hy_result hy_event_status(hy_event_t* event);
+/* Any thread; cannot fail. The work goes on. */
+HY_API void hy_event_release(hy_event_t* event);
+
+/* --- Table ---------------------------------------------------------------------------------------- */
+
+/* All functions as pointers, for hosts that open the library themselves. New ones are added at the end. */
+typedef struct hy_api {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  uint32_t (*version)(void);
+  hy_string (*result_name)(hy_result);
+  hy_string (*last_error)(void);
+  hy_result (*instance_create)(const hy_instance_desc*, hy_instance_t**);
+  void (*instance_release)(hy_instance_t*);
+  hy_result (*enumerate_drivers)(hy_instance_t*, hy_driver_info*, size_t*);
+  hy_result (*enumerate_devices)(hy_instance_t*, hy_device_info*, size_t*);
+  hy_result (*device_open)(hy_instance_t*, hy_string, hy_device_t**);
+  void (*device_release)(hy_device_t*);
+  hy_result (*device_get_info)(hy_device_t*, hy_device_info*);
+  hy_result (*device_report)(hy_device_t*, hy_report_format, hy_writer, void*);
+  hy_result (*graph_create)(hy_instance_t*, hy_graph_t**);
+  void (*graph_release)(hy_graph_t*);
+  hy_result (*graph_symbol)(hy_graph_t*, hy_string, int64_t, int64_t, int64_t);
+  hy_result (*graph_input)(hy_graph_t*, hy_string, hy_dtype, hy_string, hy_value*);
+  hy_result (*graph_constant)(hy_graph_t*, hy_string, hy_dtype, const int64_t*, size_t, const void*, size_t,
+                              void (*)(void*), void*, hy_value*);
+  hy_result (*graph_op)(hy_graph_t*, hy_string, hy_string, const hy_value*, size_t,
+                        const hy_graph_attribute*, size_t, hy_value*, size_t);
+  hy_result (*graph_output)(hy_graph_t*, hy_string, hy_value);
+  hy_result (*graph_verify)(hy_graph_t*);
+  hy_result (*program_compile)(hy_instance_t*, const hy_compile_desc*, hy_program_t**);
+  hy_result (*program_load)(hy_instance_t*, const hy_program_load_desc*, hy_program_t**);
+  hy_result (*program_check)(hy_instance_t*, const hy_program_load_desc*);
+  hy_result (*program_save)(hy_program_t*, hy_string);
+  void (*program_release)(hy_program_t*);
+  hy_result (*program_io)(hy_program_t*, hy_io_kind, hy_tensor_info*, size_t*);
+  hy_result (*program_symbols)(hy_program_t*, hy_symbol_info*, size_t*);
+  hy_result (*program_memory)(hy_program_t*, const hy_symbol_value*, size_t, hy_memory_info*, size_t*);
+  hy_result (*program_report)(hy_program_t*, hy_report_kind, hy_report_format, hy_writer, void*);
+  hy_result (*buffer_create)(hy_device_t*, size_t, hy_buffer_t**);
+  hy_result (*buffer_import)(hy_device_t*, void*, size_t, void (*)(void*), void*, hy_buffer_t**);
+  hy_result (*buffer_map)(hy_buffer_t*, void**);
+  void (*buffer_release)(hy_buffer_t*);
+  hy_result (*session_create)(hy_program_t*, const hy_session_desc*, hy_session_t**);
+  void (*session_release)(hy_session_t*);
+  hy_result (*session_run)(hy_session_t*, const hy_tensor*, size_t, hy_tensor*, size_t);
+  hy_result (*session_submit)(hy_session_t*, const hy_tensor*, size_t, hy_tensor*, size_t, hy_event_t**);
+  hy_result (*event_wait)(hy_event_t*, int64_t);
+  hy_result (*event_status)(hy_event_t*);
+  void (*event_release)(hy_event_t*);
+} hy_api;
+
+/* Fills the table, of which the caller sets struct_size, type and next: as many functions as fit, NULL
+ * for those that this library does not have. Any thread. HY_INVALID_ARGUMENT for a bad struct. */
+HY_API HY_NODISCARD hy_result hy_get_api(hy_api* api);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* HALYARD_H_ */
