@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every op example through the whole compiler and runtime: many examples as one graph, compiled for
 // each instruction set that this machine runs, executed on the CPU device as it is and in its
-// discrete mode, over poisoned outputs, against the reference evaluation.
+// discrete mode, and for the Vulkan device that it has, over poisoned outputs, against the
+// reference evaluation.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -113,6 +114,44 @@ void RunAndCompare(const Batch& batch, program::Program program, const std::stri
   }
 }
 
+// Compiles the examples for one device and runs them on it, in each of the modes that `paths` name.
+void RunExamples(const std::string& name, const Target& target,
+                 std::initializer_list<const char*> paths, std::vector<OpExample> examples) {
+  // A graph of this many examples compiles fast and still shows a failure of the planner.
+  constexpr size_t kPerGraph = 400;
+  size_t next = 0, native = 0;
+  while (next < examples.size()) {
+    Batch batch;
+    graph::AddGraph(batch.module, "main");
+    graph::Builder builder(batch.module);
+    std::vector<graph::ValueId> results;
+    for (; next < examples.size() && batch.examples.size() < kPerGraph; ++next) {
+      // The interpreter is tested elsewhere.
+      Result<graph::Module> source = graph::ParseModule(examples[next].text);
+      ASSERT_TRUE(source.ok());
+      if (!loop::CanLower(*source, source->nodes[source->entry().nodes[0]]).ok()) continue;
+      AddExample(batch, builder, examples[next], results);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+    ASSERT_TRUE(builder.SetResults(results).ok());
+    native += batch.examples.size();
+    const std::string text = graph::PrintModule(batch.module);
+    CompileRequest request;
+    request.graph_text = text;
+    request.options.tune = false;
+    request.options.allow_fallback = false;
+    program::Device compiled;
+    compiled.name = name;
+    compiled.target = target;
+    request.devices.push_back(compiled);
+    Result<CompileResult> result = Compile(request);
+    ASSERT_TRUE(result.ok()) << result.status().ToString();
+    for (const char* path : paths) RunAndCompare(batch, result->program, path);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+  EXPECT_GT(native, examples.size() * 9 / 10);
+}
+
 class OpNative : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(OpNative, EveryExampleMatchesTheReference) {
@@ -126,41 +165,15 @@ TEST_P(OpNative, EveryExampleMatchesTheReference) {
   if ((target->cpu_features & ~runtime::TargetOf(**device).cpu_features) != 0) {
     GTEST_SKIP() << "This machine does not run " << GetParam() << ".";
   }
-  // A graph of this many examples compiles fast and still shows a failure of the planner.
-  constexpr size_t kPerGraph = 400;
-  const std::vector<OpExample> examples = graph::AllOpExamples(11);
-  size_t next = 0, native = 0;
-  while (next < examples.size()) {
-    Batch batch;
-    graph::AddGraph(batch.module, "main");
-    graph::Builder builder(batch.module);
-    std::vector<graph::ValueId> results;
-    for (; next < examples.size() && batch.examples.size() < kPerGraph; ++next) {
-      // The interpreter is tested elsewhere.
-      Result<graph::Module> source = graph::ParseModule(examples[next].text);
-      ASSERT_TRUE(source.ok());
-      if (!loop::CanLower(*source, source->nodes[source->entry().nodes[0]]).ok()) continue;
-      AddExample(batch, builder, examples[next], results);
-      if (HasFatalFailure()) return;
-    }
-    ASSERT_TRUE(builder.SetResults(results).ok());
-    native += batch.examples.size();
-    const std::string text = graph::PrintModule(batch.module);
-    CompileRequest request;
-    request.graph_text = text;
-    request.options.tune = false;
-    request.options.allow_fallback = false;
-    program::Device compiled;
-    compiled.name = "cpu:0";
-    compiled.target = *target;
-    request.devices.push_back(compiled);
-    Result<CompileResult> result = Compile(request);
-    ASSERT_TRUE(result.ok()) << result.status().ToString();
-    RunAndCompare(batch, result->program, "cpu:0");
-    RunAndCompare(batch, std::move(result->program), "cpu:0?discrete=7");
-    if (HasFatalFailure()) return;
-  }
-  EXPECT_GT(native, examples.size() * 9 / 10);
+  RunExamples("cpu:0", *target, {"cpu:0", "cpu:0?discrete=7"}, graph::AllOpExamples(11));
+}
+
+TEST(OpVulkan, EveryExampleMatchesTheReference) {
+  Result<std::shared_ptr<runtime::Instance>> instance = runtime::Instance::Create({});
+  ASSERT_TRUE(instance.ok());
+  Result<Ref<hal::Device>> device = (*instance)->OpenDevice("vulkan:0");
+  if (!device.ok()) GTEST_SKIP() << device.status().message();
+  RunExamples("vulkan:0", runtime::TargetOf(**device), {"vulkan:0"}, graph::AllOpExamples(11));
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, OpNative,

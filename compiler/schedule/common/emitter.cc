@@ -517,10 +517,16 @@ Status Emitter::EmitScatter(const loop::Op& op) {
 }
 
 Status Emitter::EmitIndirect(const loop::Op& op) {
-  V raw = writer_.Convert(ValueOf(op.operands[0]), DType::kI64);
+  V data = ValueOf(op.operands[0]);
+  // In 32 bits where both the data and the extent have them.
+  DType dtype = writer_.TypeOf(data).dtype;
+  bool narrow =
+      writer_.index_dtype() == DType::kI32 && (dtype == DType::kI32 || BitWidth(dtype) < 32);
+  DType work = narrow ? DType::kI32 : DType::kI64;
+  V raw = writer_.Convert(data, work);
   int lanes = writer_.LanesOf(raw);
-  V extent = writer_.Convert(EvaluateIn(Resolve(op.extent), false), DType::kI64);
-  V zero = writer_.I64(0);
+  V extent = writer_.Convert(EvaluateIn(Resolve(op.extent), false), work);
+  V zero = writer_.Const(work, 0);
   V wrapped =
       writer_.Select(writer_.Compare(Opcode::kLt, raw, zero), writer_.Add(raw, extent), raw);
   V low = writer_.Compare(Opcode::kLt, wrapped, zero);
@@ -530,8 +536,8 @@ Status Emitter::EmitIndirect(const loop::Op& op) {
   if (lanes > 1 && axis_.mask != kNone) active = AndMask(bad, axis_.mask);
   uint32_t site = op.site == loop::kNone ? writer_.AddSite({kernel_.name, "index"})
                                          : writer_.AddSite(kernel_.sites[op.site]);
-  writer_.Report(active, raw, extent, static_cast<int64_t>(KernelErrorReason::kIndexOutOfRange),
-                 site);
+  writer_.Report(active, writer_.Convert(raw, DType::kI64), writer_.Convert(extent, DType::kI64),
+                 static_cast<int64_t>(KernelErrorReason::kIndexOutOfRange), site);
   symbols_[op.symbol.id] =
       writer_.Convert(writer_.Select(bad, zero, wrapped), writer_.index_dtype());
   if (exprs_.RangeOf(Resolve(op.extent)).lo < 1)
