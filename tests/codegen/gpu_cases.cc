@@ -247,6 +247,24 @@ void Control(const GpuTarget&, Cases* cases) {
   }
 }
 
+// Reports that no workitem, one or several make, in a branch that not all take.
+void Reports(const GpuTarget&, Cases* cases) {
+  for (int64_t limit : {0, 7, 300}) {
+    Frame f(fmt::format("reports_{}", limit), DType::kI32, kItems);
+    f.b.Site("node", "what");
+    f.b.If(f.b.Lt(f.item, f.I32(kItems - 3)), [&] {
+      const ValueId x = f.b.Convert(f.b.And(f.b.Load(f.in, f.item), f.I32(255)), DType::kI64);
+      const ValueId is_low = f.b.Lt(x, f.b.Index(0));
+      const ValueId is_high = f.b.Ge(x, f.b.Index(limit));
+      const ValueId is_out = f.b.Or(is_low, is_high);
+      // All that report give the same value.
+      f.b.Report(is_out, f.b.Index(55), f.b.Index(limit), KernelErrorReason::kIndexOutOfRange, 0);
+      f.b.Store(f.out, f.item, f.b.Convert(f.b.Select(is_out, f.b.Index(0), x), DType::kI32));
+    });
+    f.AddTo(cases);
+  }
+}
+
 // More arguments than push constants hold.
 void Arguments(const GpuTarget&, Cases* cases) {
   for (int count : {3, 14, 15, 40}) {
@@ -350,6 +368,7 @@ const std::map<std::string, Family>& Families() {
       {"async_copies", AsyncCopies},
       {"atomics", Atomics},
       {"control", Control},
+      {"reports", Reports},
       {"arguments", Arguments},
       {"fragments", Fragments},
   };

@@ -128,7 +128,10 @@ Id KernelLowering::Widen(Id value, int from_bits, int to_bits, bool is_signed) {
     }
     return w_.ConstInt(to_bits, wide);
   }
-  return w_.Emit(is_signed ? spv::Op::OpSConvert : spv::Op::OpUConvert, w_.Int(to_bits), {value});
+  const Id result =
+      w_.Emit(is_signed ? spv::Op::OpSConvert : spv::Op::OpUConvert, w_.Int(to_bits), {value});
+  if (is_signed && from_bits == 32 && to_bits == 64) sign_extended_[result] = value;
+  return result;
 }
 
 Result<std::vector<uint32_t>> KernelLowering::Run() {

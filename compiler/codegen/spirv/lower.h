@@ -6,7 +6,9 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "base/gpu_kernel_abi.h"
@@ -105,6 +107,7 @@ class KernelLowering {
   Id Divide(bool is_rem, DType dtype, Id a, Id b);
   Id Shift(bool is_left, DType dtype, Id a, Id b);
   Id Compare(kernel::Opcode opcode, DType dtype, Id a, Id b);
+  std::optional<Id> Narrowed(Id value) const;
   void LowerReduce(const Op& op);
 
   // Conversions (lower_convert.cc)
@@ -129,9 +132,10 @@ class KernelLowering {
   const Target& target_;
   ModuleWriter w_;
   bool has_barrier_ = false;
-  std::vector<Id> ids_;        // the lanes of every value
-  std::vector<size_t> first_;  // of each value in ids_
-  std::vector<Id> arguments_;  // u64 each; 0 where the kernel does not need it
+  std::vector<Id> ids_;                       // the lanes of every value
+  std::vector<size_t> first_;                 // of each value in ids_
+  std::unordered_map<Id, Id> sign_extended_;  // 64-bit results to the 32-bit integers they are of
+  std::vector<Id> arguments_;                 // u64 each; 0 where the kernel does not need it
   // Of buffers in workgroup and private memory: the variable; with explicit layout, the byte where
   // the buffer starts in the memory that all views share.
   std::vector<Id> variables_;

@@ -210,7 +210,25 @@ Status KernelLowering::LowerArithmetic(const Op& op) {
   return OkStatus();
 }
 
+// The 32-bit integer whose sign extension a 64-bit one is.
+std::optional<Id> KernelLowering::Narrowed(Id value) const {
+  if (const auto at = sign_extended_.find(value); at != sign_extended_.end()) return at->second;
+  return std::nullopt;
+}
+
 Id KernelLowering::Compare(Opcode opcode, DType dtype, Id a, Id b) {
+  if (dtype == DType::kI64 || dtype == DType::kU64) {
+    // Sign extension keeps every order, and half as many bits are faster. It also keeps Mesa 22.3
+    // from its rule for comparisons of extended integers with constants, which gives wrong results.
+    const std::optional<Id> x = Narrowed(a), y = Narrowed(b);
+    const std::optional<uint64_t> known = x ? w_.IntValue(b) : y ? w_.IntValue(a) : std::nullopt;
+    const bool fits = known && *known == static_cast<uint64_t>(
+                                             static_cast<int64_t>(static_cast<int32_t>(*known)));
+    const DType narrow = dtype == DType::kI64 ? DType::kI32 : DType::kU32;
+    if (x && y) return Compare(opcode, narrow, *x, *y);
+    if (x && fits) return Compare(opcode, narrow, *x, U32(static_cast<uint32_t>(*known)));
+    if (y && fits) return Compare(opcode, narrow, U32(static_cast<uint32_t>(*known)), *y);
+  }
   struct Row {
     spv::Op if_float, if_signed, if_unsigned;
   };
