@@ -8,10 +8,11 @@
 namespace halyard::schedule {
 namespace {
 
-constexpr ScheduleKind kKinds[] = {
-    ScheduleKind::kRow,     ScheduleKind::kContraction, ScheduleKind::kAttention,
-    ScheduleKind::kGpuMap,  ScheduleKind::kGpuTeam,     ScheduleKind::kGpuTranspose,
-    ScheduleKind::kGpuTile, ScheduleKind::kGpuMatrix,   ScheduleKind::kGpuVector};
+constexpr ScheduleKind kKinds[] = {ScheduleKind::kRow,       ScheduleKind::kContraction,
+                                   ScheduleKind::kAttention, ScheduleKind::kGpuMap,
+                                   ScheduleKind::kGpuTeam,   ScheduleKind::kGpuTranspose,
+                                   ScheduleKind::kGpuTile,   ScheduleKind::kGpuMatrix,
+                                   ScheduleKind::kGpuVector, ScheduleKind::kGpuAttention};
 
 std::string_view FormatKind(ScheduleKind kind) {
   switch (kind) {
@@ -33,6 +34,8 @@ std::string_view FormatKind(ScheduleKind kind) {
       return "gpu-vector";
     case ScheduleKind::kGpuTranspose:
       return "gpu-transpose";
+    case ScheduleKind::kGpuAttention:
+      return "gpu-attention";
   }
   return "?";
 }

@@ -9,6 +9,7 @@
 #include "compiler/schedule/cpu/attention.h"
 #include "compiler/schedule/cpu/contraction.h"
 #include "compiler/schedule/cpu/row.h"
+#include "compiler/schedule/gpu/attention.h"
 #include "compiler/schedule/gpu/contraction.h"
 #include "compiler/schedule/gpu/loops.h"
 
@@ -31,8 +32,9 @@ Result<std::vector<ScheduleRecord>> EnumerateSchedules(const loop::Function& fun
                                                        uint32_t kernel, const Target& target) {
   HY_TRY(CheckArguments(function, kernel));
   if (target.kind != TargetKind::kCpu) {
-    // Loops as they are written are no rival of a contraction's tiles.
-    std::vector<ScheduleRecord> records = EnumerateGpuContraction(function, kernel, target);
+    // Loops as they are written are no rival of tiles.
+    std::vector<ScheduleRecord> records = EnumerateGpuAttention(function, kernel, target);
+    if (records.empty()) records = EnumerateGpuContraction(function, kernel, target);
     if (!records.empty()) return records;
     return EnumerateGpuLoops(function, kernel, target);
   }
@@ -69,12 +71,14 @@ Result<ScheduledKernel> BuildKernel(const loop::Function& function, uint32_t ker
   bool is_contraction = record.kind == ScheduleKind::kGpuTile ||
                         record.kind == ScheduleKind::kGpuMatrix ||
                         record.kind == ScheduleKind::kGpuVector;
-  bool for_gpu = is_contraction || record.kind == ScheduleKind::kGpuMap ||
+  bool is_attention = record.kind == ScheduleKind::kGpuAttention;
+  bool for_gpu = is_contraction || is_attention || record.kind == ScheduleKind::kGpuMap ||
                  record.kind == ScheduleKind::kGpuTeam ||
                  record.kind == ScheduleKind::kGpuTranspose;
   if (for_gpu != (target.kind != TargetKind::kCpu))
     return InvalidArgument("Schedule '{}' does not fit target '{}'.", FormatSchedule(record),
                            target.name);
+  if (is_attention) return BuildGpuAttention(function, kernel, record, target);
   if (is_contraction) return BuildGpuContraction(function, kernel, record, target);
   if (for_gpu) return BuildGpuLoops(function, kernel, record, target);
   if (record.kind == ScheduleKind::kRow) return BuildRow(function, kernel, record, target);

@@ -29,6 +29,7 @@ enum class ScheduleKind : uint8_t {
   kGpuMatrix,    // the same on matrix units, fragments per subgroup
   kGpuVector,    // contraction with a short side: the other operand streams from memory
   kGpuTranspose,  // squares of two outer loops, transposed in workgroup memory
+  kGpuAttention,  // blocks of rows and keys with an online softmax
 };
 
 // How the vector-side operand of a contraction (B: the one whose elements fill vectors) is read.

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading: the parallel loops around the row body, the last of them over rows; in the body,
-// parallel loops around one sum of products are contractions, everything else belongs to a row.
 // What a row computes and a later step reads is kept in an array over the rows of the task. Local
 // buffers get one copy per row of the task.
 #include "compiler/schedule/cpu/attention.h"
@@ -11,6 +9,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "compiler/schedule/common/attention_problem.h"
 #include "compiler/schedule/common/emitter.h"
 #include "compiler/schedule/common/nest.h"
 #include "compiler/schedule/common/pieces.h"
@@ -20,10 +19,7 @@ namespace halyard::schedule {
 using kernel::kNone;
 using kernel::Opcode;
 using kernel::Type;
-using loop::LoopKind;
-using loop::Op;
 using loop::OpId;
-using loop::OpKind;
 using V = kernel::ValueId;
 
 namespace {
@@ -36,267 +32,10 @@ constexpr int64_t kRowsOfUnknown = 32;
 // An epilogue of more ops runs as a loop over the rows of a tile.
 constexpr size_t kDirectEpilogueOps = 4;
 
-struct Operand {
-  loop::ValueId value = loop::kNone;
-  std::vector<OpId> ops;
-};
-
-struct Contraction {
-  Expr n, n_extent, k, k_extent;
-  Operand rows, vectors;
-  loop::ValueId sum = loop::kNone;
-  DType dtype = DType::kInvalid;
-  std::vector<OpId> epilogue;  // every other op of the body of the n loop
-  bool is_contiguous = false;  // the vector operand along n
-};
-
-struct Step {
-  std::optional<Contraction> contraction;
-  std::vector<OpId> ops;  // of a row, where there is no contraction
-};
-
-struct Problem {
-  std::vector<std::pair<Expr, Expr>> batch;  // symbol, extent; outermost first
-  Expr batch_extent;
-  Expr m, m_extent;
-  std::vector<OpId> constants;  // outside the steps
-  std::vector<Step> steps;
-  std::vector<loop::ValueId> kept;  // of a row, read in another step
-  std::vector<loop::BufferId> locals;
-};
-
-class Reader {
- public:
-  Reader(const loop::Function& function, const loop::Kernel& kernel)
-      : function_(function), kernel_(kernel), exprs_(*function.exprs) {}
-
-  std::optional<Problem> Read() {
-    if (kernel_.ordered_reductions) return std::nullopt;
-    for (const Op& op : kernel_.ops) {
-      if (op.kind == OpKind::kScatter) return std::nullopt;
-    }
-    if (!Descend()) return std::nullopt;
-    bool has_contraction = false;
-    for (OpId id : kernel_.blocks[body_].ops) {
-      const Op& op = kernel_.ops[id];
-      if (op.kind == OpKind::kConst) {
-        problem_.constants.push_back(id);
-        outside_.insert(op.results[0]);
-        continue;
-      }
-      if (op.kind == OpKind::kIndirect) return std::nullopt;
-      if (op.kind == OpKind::kLoop && op.loop == LoopKind::kParallel) {
-        if (auto contraction = ReadContraction(op)) {
-          problem_.steps.emplace_back().contraction = std::move(contraction);
-          has_contraction = true;
-          continue;
-        }
-      }
-      if (problem_.steps.empty() || problem_.steps.back().contraction)
-        problem_.steps.emplace_back();
-      problem_.steps.back().ops.push_back(id);
-    }
-    if (!has_contraction || !FindLocals()) return std::nullopt;
-    FindKept();
-    return std::move(problem_);
-  }
-
- private:
-  bool Descend() {
-    std::vector<std::pair<Expr, Expr>> loops;
-    for (;;) {
-      OpId inner = loop::kNone;
-      bool is_body = false;
-      for (OpId id : kernel_.blocks[body_].ops) {
-        const Op& op = kernel_.ops[id];
-        if (op.kind == OpKind::kConst) continue;
-        is_body |=
-            op.kind != OpKind::kLoop || op.loop != LoopKind::kParallel || inner != loop::kNone;
-        inner = id;
-      }
-      if (inner == loop::kNone) return false;
-      if (is_body) break;
-      for (OpId id : kernel_.blocks[body_].ops) {
-        if (id == inner) continue;
-        problem_.constants.push_back(id);
-        outside_.insert(kernel_.ops[id].results[0]);
-      }
-      const Op& loop = kernel_.ops[inner];
-      if (!IsPlain(loop.extent)) return false;
-      loops.emplace_back(loop.symbol, loop.extent);
-      body_ = loop.body;
-    }
-    if (loops.empty()) return false;
-    if (kernel_.roles.m.size() != 1 || loops.back().first != kernel_.roles.m[0]) return false;
-    problem_.m = loops.back().first;
-    problem_.m_extent = loops.back().second;
-    loops.pop_back();
-    problem_.batch_extent = exprs_.Const(1);
-    for (const auto& loop : loops) {
-      problem_.batch_extent = exprs_.Mul(problem_.batch_extent, loop.second);
-    }
-    problem_.batch = std::move(loops);
-    return true;
-  }
-
-  bool IsPlain(Expr extent) const {
-    for (Expr symbol : exprs_.SymbolsOf(extent)) {
-      if (exprs_.SymbolKindOf(symbol) != SymbolKind::kDim) return false;
-    }
-    return true;
-  }
-
-  std::optional<Contraction> ReadContraction(const Op& outer) {
-    Contraction c;
-    c.n = outer.symbol;
-    c.n_extent = outer.extent;
-    const Op* reduce = nullptr;
-    for (OpId id : kernel_.blocks[outer.body].ops) {
-      const Op& op = kernel_.ops[id];
-      if (op.kind != OpKind::kLoop) {
-        c.epilogue.push_back(id);
-        continue;
-      }
-      if (reduce != nullptr || op.loop != LoopKind::kReduce) return std::nullopt;
-      reduce = &op;
-    }
-    if (reduce == nullptr || reduce->reduces.size() != 1 ||
-        reduce->reduces[0] != loop::ReduceKind::kSum) {
-      return std::nullopt;
-    }
-    c.k = reduce->symbol;
-    c.k_extent = reduce->extent;
-    c.sum = reduce->results[0];
-    if (!IsPlain(c.n_extent) || !IsPlain(c.k_extent)) return std::nullopt;
-    const std::vector<OpId>& ops = kernel_.blocks[reduce->body].ops;
-    for (OpId id : ops) {
-      const OpKind kind = kernel_.ops[id].kind;
-      if (kind == OpKind::kLoop || kind == OpKind::kStore || kind == OpKind::kIndirect) {
-        return std::nullopt;
-      }
-    }
-    const OpId producer = kernel_.values[kernel_.ops[ops.back()].operands[0]].producer;
-    if (producer == loop::kNone) return std::nullopt;
-    const Op& product = kernel_.ops[producer];
-    if (product.kind != OpKind::kScalar || product.opcode != Opcode::kMul ||
-        !IsFloat(product.dtype) || BitWidth(product.dtype) < 32) {
-      return std::nullopt;
-    }
-    c.dtype = product.dtype;
-    for (const bool swap : {false, true}) {
-      c.rows.value = product.operands[swap ? 1 : 0];
-      c.vectors.value = product.operands[swap ? 0 : 1];
-      if (Slice(ops, c.rows) && Slice(ops, c.vectors) && !DependsOn(c.rows, c.n) &&
-          !DependsOn(c.vectors, problem_.m)) {
-        c.is_contiguous = IsContiguous(c.vectors, c.n);
-        return c;
-      }
-    }
-    return std::nullopt;
-  }
-
-  // What computes the operand: ops of the sum's body and constants from outside.
-  bool Slice(const std::vector<OpId>& body, Operand& operand) const {
-    std::set<OpId> slice;
-    std::vector<loop::ValueId> todo = {operand.value};
-    while (!todo.empty()) {
-      const loop::ValueId value = todo.back();
-      todo.pop_back();
-      if (outside_.contains(value)) continue;
-      const OpId id = kernel_.values[value].producer;
-      const bool is_constant = id != loop::kNone && kernel_.ops[id].kind == OpKind::kConst;
-      if (!is_constant && std::find(body.begin(), body.end(), id) == body.end()) return false;
-      if (!slice.insert(id).second) continue;
-      for (loop::ValueId v : kernel_.ops[id].operands) todo.push_back(v);
-    }
-    operand.ops.assign(slice.begin(), slice.end());
-    // Constants of an enclosing block first, then in the order of the body.
-    const auto place = [&](OpId id) {
-      const auto found = std::find(body.begin(), body.end(), id);
-      return found == body.end() ? -1 : found - body.begin();
-    };
-    std::sort(operand.ops.begin(), operand.ops.end(),
-              [&](OpId x, OpId y) { return place(x) < place(y); });
-    return true;
-  }
-
-  bool DependsOn(const Operand& operand, Expr symbol) const {
-    for (OpId id : operand.ops) {
-      const Op& op = kernel_.ops[id];
-      if (op.index.valid() && exprs_.DependsOn(op.index, symbol)) return true;
-      // One copy per row.
-      if (symbol == problem_.m && op.buffer != loop::kNone && IsLocal(op.buffer)) return true;
-    }
-    return false;
-  }
-
-  bool IsContiguous(const Operand& operand, Expr symbol) const {
-    for (OpId id : operand.ops) {
-      const Op& op = kernel_.ops[id];
-      if (op.kind != OpKind::kLoad) continue;
-      const std::optional<Expr> stride = exprs_.StrideOf(op.index, symbol);
-      if (!stride || !(exprs_.IsConst(*stride, 0) || exprs_.IsConst(*stride, 1))) return false;
-    }
-    return true;
-  }
-
-  bool IsLocal(loop::BufferId id) const {
-    return function_.buffers[id].role == loop::BufferRole::kLocal;
-  }
-
-  bool FindLocals() {
-    std::set<loop::BufferId> locals;
-    for (const Op& op : kernel_.ops) {
-      if (op.buffer != loop::kNone && IsLocal(op.buffer)) locals.insert(op.buffer);
-    }
-    problem_.locals.assign(locals.begin(), locals.end());
-    return std::all_of(locals.begin(), locals.end(), [&](loop::BufferId id) {
-      return exprs_.AsConst(function_.buffers[id].elements).has_value();
-    });
-  }
-
-  void FindKept() {
-    std::map<loop::ValueId, size_t> step_of;
-    std::set<loop::ValueId> kept;
-    const auto use = [&](const Op& op, size_t step) {
-      for (loop::ValueId v : op.operands) {
-        const auto found = step_of.find(v);
-        if (found != step_of.end() && found->second != step) kept.insert(v);
-      }
-    };
-    for (size_t step = 0; step < problem_.steps.size(); ++step) {
-      const Step& one = problem_.steps[step];
-      if (one.contraction) {
-        for (OpId id : one.contraction->epilogue) use(kernel_.ops[id], step);
-        continue;
-      }
-      for (OpId id : one.ops) {
-        Visit(id, [&](const Op& op) { use(op, step); });
-        for (loop::ValueId v : kernel_.ops[id].results) step_of[v] = step;
-      }
-    }
-    problem_.kept.assign(kept.begin(), kept.end());
-  }
-
-  template <typename Body>
-  void Visit(OpId id, const Body& body) const {
-    body(kernel_.ops[id]);
-    if (kernel_.ops[id].kind != OpKind::kLoop) return;
-    for (OpId inner : kernel_.blocks[kernel_.ops[id].body].ops) Visit(inner, body);
-  }
-
-  const loop::Function& function_;
-  const loop::Kernel& kernel_;
-  ExprArena& exprs_;
-  Problem problem_;
-  loop::BlockId body_ = 0;
-  std::set<loop::ValueId> outside_;  // constants
-};
-
 class AttentionBuilder {
  public:
   AttentionBuilder(const loop::Function& function, const loop::Kernel& kernel,
-                   const ScheduleRecord& record, const Target& target, Problem problem)
+                   const ScheduleRecord& record, const Target& target, AttentionProblem problem)
       : function_(function),
         kernel_(kernel),
         exprs_(*function.exprs),
@@ -349,7 +88,7 @@ class AttentionBuilder {
       kept_[v] = writer_.AddAllocation("kept", kernel_.values[v].dtype, record_.mc);
     }
     for (size_t i = 0; i < problem_.steps.size(); ++i) {
-      const Step& step = problem_.steps[i];
+      const AttentionStep& step = problem_.steps[i];
       HY_TRY(step.contraction ? EmitContraction(*step.contraction) : EmitRows(step.ops));
     }
     ScheduledKernel scheduled;
@@ -425,7 +164,7 @@ class AttentionBuilder {
     std::vector<V> masks;  // per vector; kNone: whole
   };
 
-  Status EmitContraction(const Contraction& c) {
+  Status EmitContraction(const AttentionContraction& c) {
     v0_ = exprs_.Loop("vector", c.n_extent);
     k0_ = exprs_.Loop("step", c.k_extent);
     emitter_.Shift(c.n, v0_, 0);
@@ -472,7 +211,7 @@ class AttentionBuilder {
     return OkStatus();
   }
 
-  Status EmitPanel(const Contraction& c, Tile tile) {
+  Status EmitPanel(const AttentionContraction& c, Tile tile) {
     if (panel_ != kNone) HY_TRY(Pack(c, tile));
     const V count = writer_.Sub(row_hi_, row_lo_);
     const bool is_even = is_whole_ && record_.mc % record_.mr == 0;
@@ -495,7 +234,7 @@ class AttentionBuilder {
   }
 
   // The vector operand at k and the vectors of the tile.
-  Result<std::vector<V>> Vectors(const Contraction& c, const Tile& tile) {
+  Result<std::vector<V>> Vectors(const AttentionContraction& c, const Tile& tile) {
     std::vector<V> vectors;
     for (int j = 0; j < tile.nv; ++j) {
       emitter_.Bind(v0_, tile.v0);
@@ -510,7 +249,7 @@ class AttentionBuilder {
   }
 
   // panel[k * width + lane], whatever the operand gives where lanes are masked off.
-  Status Pack(const Contraction& c, const Tile& tile) {
+  Status Pack(const AttentionContraction& c, const Tile& tile) {
     emitter_.Shift(c.k, k0_, 0);
     const Writer::Loop loop =
         writer_.BeginFor(writer_.I64(0), emitter_.Evaluate(c.k_extent), writer_.I64(1), {}, false);
@@ -526,7 +265,8 @@ class AttentionBuilder {
   }
 
   // sums += rows[k + u] * vectors[k + u]
-  Status EmitStep(const Contraction& c, const Tile& tile, V k, int64_t u, std::vector<V>& sums) {
+  Status EmitStep(const AttentionContraction& c, const Tile& tile, V k, int64_t u,
+                  std::vector<V>& sums) {
     emitter_.Bind(k0_, k);
     emitter_.Shift(c.k, k0_, u);
     std::vector<V> vectors;
@@ -553,7 +293,7 @@ class AttentionBuilder {
     return OkStatus();
   }
 
-  Status EmitTile(const Contraction& c, const Tile& tile) {
+  Status EmitTile(const AttentionContraction& c, const Tile& tile) {
     std::vector<V> sums(static_cast<size_t>(tile.h * tile.nv), writer_.Const(c.dtype, 0, lanes_));
     const std::optional<int64_t> k = exprs_.AsConst(c.k_extent);
     const int64_t step = k ? std::min<int64_t>(record_.unroll, std::max<int64_t>(*k, 1)) : 1;
@@ -570,7 +310,7 @@ class AttentionBuilder {
     return EmitEpilogue(c, tile, sums);
   }
 
-  Status EmitEpilogue(const Contraction& c, const Tile& tile, const std::vector<V>& sums) {
+  Status EmitEpilogue(const AttentionContraction& c, const Tile& tile, const std::vector<V>& sums) {
     const int64_t width = int64_t{record_.nv} * lanes_;
     const auto one_vector = [&](int j, V sum) -> Status {
       emitter_.Bind(v0_, tile.v0);
@@ -615,7 +355,7 @@ class AttentionBuilder {
   const loop::Kernel& kernel_;
   ExprArena& exprs_;
   const ScheduleRecord& record_;
-  Problem problem_;
+  AttentionProblem problem_;
   Writer writer_;
   Emitter emitter_;
   int lanes_;
@@ -635,11 +375,11 @@ std::vector<ScheduleRecord> EnumerateAttention(const loop::Function& function, u
   std::vector<ScheduleRecord> records;
   const loop::Kernel& source = function.kernels[kernel];
   if (source.template_kind != loop::TemplateKind::kAttention) return records;
-  std::optional<Problem> problem = Reader(function, source).Read();
+  std::optional<AttentionProblem> problem = ReadAttention(function, source);
   if (!problem) return records;
   ExprArena& exprs = *function.exprs;
   DType dtype = DType::kF32;
-  for (const Step& step : problem->steps) {
+  for (const AttentionStep& step : problem->steps) {
     if (step.contraction) dtype = step.contraction->dtype;
   }
   int64_t row_bytes = 0;
@@ -683,7 +423,7 @@ std::vector<ScheduleRecord> EnumerateAttention(const loop::Function& function, u
 Result<ScheduledKernel> BuildAttention(const loop::Function& function, uint32_t kernel,
                                        const ScheduleRecord& record, const Target& target) {
   const loop::Kernel& source = function.kernels[kernel];
-  std::optional<Problem> problem = Reader(function, source).Read();
+  std::optional<AttentionProblem> problem = ReadAttention(function, source);
   if (!problem) {
     return InvalidArgument(
         "Schedule '{}' needs rows of contractions; kernel '{}' has not that form.",

@@ -17,6 +17,7 @@
 #include "compiler/schedule/gpu/contraction_sum.h"
 #include "compiler/schedule/gpu/gemv.h"
 #include "compiler/schedule/gpu/grid.h"
+#include "compiler/schedule/gpu/register_tile.h"
 
 namespace halyard::schedule {
 
@@ -68,7 +69,6 @@ class ContractionBuilder {
   Status SumAhead(V lo, V hi);   // tiles pass through registers
   Status SumCopied(V lo, V hi);  // asynchronous copies
   void Multiply(V row_base, V col_base, std::vector<V>& sums);
-  void MultiplyItems(V row_base, V col_base, std::vector<V>& sums);
   void MultiplyFragments(V row_base, V col_base, std::vector<V>& sums);
   Status StoreItems();
   Status StoreFragments();
@@ -90,8 +90,9 @@ class ContractionBuilder {
   const Factor &row_factor_, &col_factor_;
 
   int64_t workitems_ = 0;
-  int row_lanes_ = 1, col_lanes_ = 1;  // of C's vectors in registers
-  MatrixShape shape_;
+  int row_lanes_ = 1, col_lanes_ = 1;      // of C's vectors in registers
+  RegisterTile items_;                     // kGpuTile
+  MatrixShape shape_;                      // kGpuMatrix
   int64_t band_rows_ = 0, band_cols_ = 0;  // kGpuMatrix: subgroups along each side
   V row_first_ = kNone, col_first_ = kNone, part_ = kNone;
   V item_row_ = kNone, item_col_ = kNone;  // of this workitem or subgroup, in the tile
@@ -218,6 +219,12 @@ void ContractionBuilder::MakeStages() {
   };
   row_stage_ = make(row_factor_, rows_, tile_.m, "rows");
   col_stage_ = make(col_factor_, cols_, tile_.n, "columns");
+  items_.m = tile_.m, items_.n = tile_.n, items_.depth = tile_.k;
+  items_.row_lanes = row_lanes_, items_.col_lanes = col_lanes_;
+  items_.row_groups = tile_.item_m / row_lanes_, items_.col_groups = tile_.item_n / col_lanes_;
+  items_.dtype = problem_.dtype;
+  items_.rows = row_stage_->buffer(), items_.cols = col_stage_->buffer();
+  items_.row_stride = row_stage_->stride(), items_.col_stride = col_stage_->stride();
   row_stage_->Begin(row_first_);
   col_stage_->Begin(col_first_);
 }
@@ -229,8 +236,7 @@ Status ContractionBuilder::SumOverK() {
     const V zero = writer_.Value(Opcode::kFragmentFill, type, {writer_.Const(problem_.dtype, 0)});
     sums_.assign(static_cast<size_t>(tile_.item_m / shape_.m * (tile_.item_n / shape_.n)), zero);
   } else {
-    sums_.assign(static_cast<size_t>(tile_.item_m * tile_.item_n / col_lanes_),
-                 writer_.Const(problem_.dtype, 0, col_lanes_));
+    sums_.assign(items_.sum_count(), writer_.Const(problem_.dtype, 0, col_lanes_));
   }
   const Expr tiles = exprs_.CeilDiv(problem_.k.extent, exprs_.Const(tile_.k));
   V lo = writer_.Index(0), hi = emitter_.Evaluate(tiles);
@@ -354,42 +360,9 @@ Status ContractionBuilder::SumCopied(V lo, V hi) {
 }
 
 void ContractionBuilder::Multiply(V row_base, V col_base, std::vector<V>& sums) {
-  return IsMatrix() ? MultiplyFragments(row_base, col_base, sums)
-                    : MultiplyItems(row_base, col_base, sums);
-}
-
-// A workitem's rows lie in groups of row_lanes, tile.m / groups apart; its columns likewise.
-void ContractionBuilder::MultiplyItems(V row_base, V col_base, std::vector<V>& sums) {
-  const int64_t row_groups = tile_.item_m / row_lanes_, col_groups = tile_.item_n / col_lanes_;
-  const Type type{problem_.dtype, static_cast<uint16_t>(col_lanes_)};
-  const V row_at = writer_.Add(row_base, item_row_), col_at = writer_.Add(col_base, item_col_);
-  for (int64_t k = 0; k < tile_.k; ++k) {
-    std::vector<V> columns;
-    for (int64_t g = 0; g < col_groups; ++g) {
-      const int64_t offset = k * col_stage_->stride() + g * (tile_.n / col_groups);
-      columns.push_back(writer_.Load(col_stage_->buffer(),
-                                     writer_.Add(col_at, writer_.Index(offset)), col_lanes_, false,
-                                     col_lanes_));
-    }
-    for (int64_t g = 0; g < row_groups; ++g) {
-      const int64_t offset = k * row_stage_->stride() + g * (tile_.m / row_groups);
-      const V rows = writer_.Load(row_stage_->buffer(), writer_.Add(row_at, writer_.Index(offset)),
-                                  row_lanes_, false, row_lanes_);
-      for (int64_t i = 0; i < row_lanes_; ++i) {
-        V row = rows;
-        if (row_lanes_ > 1)
-          row = writer_.Pure(Opcode::kExtract, Type{problem_.dtype, 1}, {rows}, {i});
-        row = writer_.Splat(row, col_lanes_);
-        for (int64_t c = 0; c < col_groups; ++c) {
-          V& sum = sums[static_cast<size_t>((g * row_lanes_ + i) * col_groups + c)];
-          const V column = columns[static_cast<size_t>(c)];
-          sum = IsFloat(problem_.dtype)
-                    ? writer_.Pure(Opcode::kFma, type, {row, column, sum})
-                    : writer_.Add(sum, writer_.Pure(Opcode::kMul, type, {row, column}));
-        }
-      }
-    }
-  }
+  if (IsMatrix()) return MultiplyFragments(row_base, col_base, sums);
+  MultiplyTile(writer_, items_, writer_.Add(row_base, item_row_), writer_.Add(col_base, item_col_),
+               sums);
 }
 
 void ContractionBuilder::MultiplyFragments(V row_base, V col_base, std::vector<V>& sums) {
@@ -478,14 +451,12 @@ Status ContractionBuilder::StoreVector(V row, V col, int64_t row_shift, int64_t 
 }
 
 Status ContractionBuilder::StoreItems() {
-  const int64_t row_groups = tile_.item_m / row_lanes_, col_groups = tile_.item_n / col_lanes_;
   const V row = writer_.Add(row_first_, item_row_), col = writer_.Add(col_first_, item_col_);
-  for (int64_t g = 0; g < row_groups; ++g) {
-    for (int64_t i = 0; i < row_lanes_; ++i) {
-      for (int64_t c = 0; c < col_groups; ++c) {
-        const V sum = sums_[static_cast<size_t>((g * row_lanes_ + i) * col_groups + c)];
-        HY_TRY(
-            StoreVector(row, col, g * (tile_.m / row_groups) + i, c * (tile_.n / col_groups), sum));
+  for (int64_t g = 0; g < items_.row_groups; ++g) {
+    for (int64_t i = 0; i < items_.row_lanes; ++i) {
+      for (int64_t c = 0; c < items_.col_groups; ++c) {
+        HY_TRY(StoreVector(row, col, g * (tile_.m / items_.row_groups) + i,
+                           c * (tile_.n / items_.col_groups), sums_[items_.SumAt(g, i, c)]));
       }
     }
   }
