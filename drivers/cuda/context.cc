@@ -62,10 +62,12 @@ Status Context::health() const {
 }
 
 Status Context::Lose(const Status& cause, std::string_view doing) {
+  const std::string work = describe_ && !is_lost() ? describe_() : "";
   std::lock_guard lock(mutex_);
   if (!is_lost()) {
-    lost_ = DeviceLost("'{}' is lost for this process{}{}: {}", path_,
-                       doing.empty() ? "" : " during ", doing, cause.message());
+    lost_ = DeviceLost("'{}' is lost for this process{}{}: {}{}{}", path_,
+                       doing.empty() ? "" : " during ", doing, cause.message(),
+                       work.empty() ? "" : " In flight: ", work);
     is_lost_.store(true, std::memory_order_release);
   }
   return lost_;
@@ -94,13 +96,14 @@ Result<Ref<Event>> Context::AcquireEvent() {
     event->handle_ = handle;
   }
   event->context_ = this;
+  event->stream = nullptr;
+  event->is_settled.store(false, std::memory_order_relaxed);
   Retain();
   return Ref<Event>::Adopt(event);
 }
 
 void Context::ReturnEvent(Event* event) {
   std::lock_guard lock(mutex_);
-  event->stream = nullptr;
   event->next_ = free_events_;
   free_events_ = event;
 }

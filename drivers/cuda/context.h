@@ -5,6 +5,8 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -25,6 +27,8 @@ class Event : public RefCounted {
   CUevent handle() const { return handle_; }
   // The stream that records it; a wait in the same stream needs nothing.
   CUstream stream = nullptr;
+  // It stands in the stream, or never will.
+  std::atomic<bool> is_settled{false};
 
  private:
   friend class Context;
@@ -80,6 +84,8 @@ class Context final : public RefCounted {
   bool is_lost() const { return is_lost_.load(std::memory_order_acquire); }
   // The context is unusable. `doing`: what was going on, for people. Returns what health() says.
   Status Lose(const Status& cause, std::string_view doing);
+  // What Lose asks for the work that may be at fault; before the context is used by others.
+  void SetDescription(std::function<std::string()> describe) { describe_ = std::move(describe); }
   // OK, or the failure of a call; one that a context does not survive also loses it.
   Status Check(CUresult result, const char* function, std::string_view doing);
 
@@ -109,6 +115,7 @@ class Context final : public RefCounted {
   const CUdevice device_;
   const CUcontext handle_;
   const std::string path_;
+  std::function<std::string()> describe_;
 
   std::atomic<bool> is_lost_{false};
   mutable std::mutex mutex_;  // everything below

@@ -27,6 +27,9 @@ Status CheckTarget(const GpuImage& image, int64_t device) {
 }
 
 Status CheckKernel(const GpuKernel& kernel) {
+  if (kernel.name.find('\0') != std::string_view::npos) {
+    return DataLoss("The name of an entry of {} bytes holds a null.", kernel.name.size());
+  }
   if (kernel.binding_count > CudaExecutable::kMostArguments ||
       kernel.scalar_count > CudaExecutable::kMostArguments - kernel.binding_count) {
     return DataLoss("Entry '{}' has {} bindings and {} scalars; the limit is {} together.",

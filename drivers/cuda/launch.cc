@@ -8,9 +8,17 @@
 namespace halyard::drivers::cuda {
 namespace {
 
+bool AreWaitsSettled(const Work& work) {
+  for (const Work::Wait& wait : work.waits) {
+    if (wait.promise && !wait.promise->is_settled.load(std::memory_order_acquire)) return false;
+  }
+  return true;
+}
+
 Status EnqueueWaits(const Work& work, Context& context, CUstream stream, bool* out_enqueued) {
   for (const Work::Wait& wait : work.waits) {
-    if (!wait.promise || wait.promise->stream == stream) continue;
+    // Without a stream it was never recorded; its work has failed, which shows at the end.
+    if (!wait.promise || !wait.promise->stream || wait.promise->stream == stream) continue;
     *out_enqueued = true;
     HY_TRY(context.Check(context.api().cuStreamWaitEvent(stream, wait.promise->handle(), 0),
                          "cuStreamWaitEvent", "a submission"));
@@ -47,6 +55,7 @@ Status EnqueuePayload(Work& work, Context& context, CUstream stream, bool* out_e
 }  // namespace
 
 Scheduler::Launched LaunchWork(Work& work, CUstream stream) {
+  if (!AreWaitsSettled(work)) return Scheduler::Launched::kLater;
   Context& context = work.device->context();
   bool is_enqueued = false;
   bool is_later = false;
@@ -56,7 +65,6 @@ Scheduler::Launched LaunchWork(Work& work, CUstream stream) {
       is_later = !work.replay;
       if (is_later) return OkStatus();
     }
-    HY_ASSIGN(work.event, context.AcquireEvent());
     HY_TRY(EnqueueWaits(work, context, stream, &is_enqueued));
     return EnqueuePayload(work, context, stream, &is_enqueued);
   };
@@ -74,7 +82,6 @@ Scheduler::Launched LaunchWork(Work& work, CUstream stream) {
     }
   }
   // Also behind work that broke off: what it began must end before its buffers go.
-  work.event->stream = stream;
   status = context.Check(context.api().cuEventRecord(work.event->handle(), stream), "cuEventRecord",
                          "a submission");
   if (!status.ok()) {
@@ -83,10 +90,7 @@ Scheduler::Launched LaunchWork(Work& work, CUstream stream) {
     if (work.replay) work.commands->ReleaseReplay(std::exchange(work.replay, nullptr));
     return Scheduler::Launched::kNothing;
   }
-  for (const Work::Signal& signal : work.signals) {
-    auto* semaphore = dynamic_cast<CudaSemaphore*>(signal.semaphore.get());
-    if (semaphore) semaphore->Promise(signal.value, work.event);
-  }
+  work.event->stream = stream;
   return Scheduler::Launched::kInFlight;
 }
 

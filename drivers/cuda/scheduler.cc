@@ -34,6 +34,10 @@ Result<std::shared_ptr<Scheduler>> Scheduler::Create(Ref<Context> context, uint3
     HY_CUDA_TRY(context->api(), cuStreamCreate, &lane->stream, CU_STREAM_NON_BLOCKING);
     scheduler->lanes_.push_back(std::move(lane));
   }
+  context->SetDescription([weak = scheduler->weak_from_this()] {
+    auto strong = weak.lock();
+    return strong ? strong->DescribeInFlight() : std::string();
+  });
   return scheduler;
 }
 
@@ -132,6 +136,11 @@ void Scheduler::MakeReady(Work* work, bool arm) {
       work->kind == WorkKind::kNothing &&
       std::none_of(work->waits.begin(), work->waits.end(),
                    [](const Work::Wait& wait) { return static_cast<bool>(wait.promise); });
+  if (!is_failed && !is_empty && work->kind != WorkKind::kHostCall) {
+    Status status = PromiseSignals(work);
+    if (!status.ok()) work->SetFailure(status);
+    is_failed = !status.ok();
+  }
   Lane& lane = *lanes_[work->lane];
   {
     std::lock_guard lock(mutex_);
@@ -140,9 +149,18 @@ void Scheduler::MakeReady(Work* work, bool arm) {
       return;
     }
     lane.ready.Push(work);
-    if (work->kind == WorkKind::kHostCall) ArmLocked(lane);
+    if (arm || work->kind == WorkKind::kHostCall) ArmLocked(lane);
   }
-  Pump(lane, arm);
+  Pump();
+}
+
+Status Scheduler::PromiseSignals(Work* work) {
+  HY_ASSIGN(work->event, context_->AcquireEvent());
+  for (const Work::Signal& signal : work->signals) {
+    auto* semaphore = dynamic_cast<CudaSemaphore*>(signal.semaphore.get());
+    if (semaphore) semaphore->Promise(signal.value, work->event);
+  }
+  return OkStatus();
 }
 
 bool Scheduler::CanCallLocked(const Lane& lane) const {
@@ -151,12 +169,14 @@ bool Scheduler::CanCallLocked(const Lane& lane) const {
 }
 
 // Launches what stands at the front of the lane. Whoever comes while another thread does so leaves
-// it to that one.
-void Scheduler::Pump(Lane& lane, bool arm) {
+// it to that one. True when something left the lane, for which other lanes may have waited.
+bool Scheduler::PumpLane(Lane& lane) {
   std::unique_lock lock(mutex_);
-  if (arm) ArmLocked(lane);
-  if (lane.is_launching) return;
+  if (lane.ready.empty()) return false;
+  lane.is_pumped_again = lane.is_launching;
+  if (lane.is_launching) return false;
   lane.is_launching = true;
+  bool has_launched = false;
   while (!lane.ready.empty() && !lane.is_calling && lane.in_flight.size() < kMostInFlight) {
     Work* work = lane.ready.front();
     if (work->kind == WorkKind::kHostCall) break;
@@ -168,8 +188,15 @@ void Scheduler::Pump(Lane& lane, bool arm) {
     } else {
       work->SetFailure(lost);
     }
+    if (launched != Launched::kLater) {
+      work->event->is_settled.store(true, std::memory_order_release);
+    }
     lock.lock();
-    if (launched == Launched::kLater) break;
+    if (launched == Launched::kLater) {
+      if (!std::exchange(lane.is_pumped_again, false)) break;
+      continue;
+    }
+    has_launched = true;
     lane.ready.Pop();
     if (launched == Launched::kInFlight) {
       lane.in_flight.Push(work);
@@ -180,6 +207,15 @@ void Scheduler::Pump(Lane& lane, bool arm) {
   }
   lane.is_launching = false;
   if (CanCallLocked(lane)) ArmLocked(lane);
+  return has_launched;
+}
+
+void Scheduler::Pump() {
+  bool has_launched = true;
+  while (has_launched) {
+    has_launched = false;
+    for (const auto& lane : lanes_) has_launched |= PumpLane(*lane);
+  }
 }
 
 // Takes what has ended out of the stream. False when nothing is in flight.
@@ -207,8 +243,7 @@ bool Scheduler::Poll(Lane& lane) {
             break;
           }
           if (result != CUDA_SUCCESS) {
-            failure = context_->Lose(api.Check(result, "cuEventQuery"),
-                                     work->commands ? work->commands->Describe() : "a transfer");
+            failure = context_->Lose(api.Check(result, "cuEventQuery"), "");
           }
         }
         if (!failure.ok()) {
@@ -229,8 +264,7 @@ bool Scheduler::Poll(Lane& lane) {
   if (ended.empty()) return is_busy;
   while (Work* work = ended.Pop()) Settle(work);
   if (context_->is_lost()) ArmAll();
-  // What ended may have held back any lane.
-  for (const auto& each : lanes_) Pump(*each, false);
+  Pump();
   return true;
 }
 
@@ -307,6 +341,27 @@ void Scheduler::ArmAll() {
   }
 }
 
+// A fault may come from any of them.
+std::string Scheduler::DescribeInFlight() {
+  constexpr int kMostNamed = 4;
+  std::string text;
+  int named = 0;
+  int64_t others = 0;
+  std::lock_guard lock(mutex_);
+  for (const auto& lane : lanes_) {
+    for (const Work* work = lane->in_flight.front(); work; work = work->next) {
+      if (work->commands && named++ < kMostNamed) {
+        text += text.empty() ? "" : "; ";
+        text += work->commands->Describe();
+      } else {
+        ++others;
+      }
+    }
+  }
+  if (others > 0) text += fmt::format("{}{} other works", text.empty() ? "" : "; ", others);
+  return text.empty() ? text : text + ".";
+}
+
 void Scheduler::Serve(Lane& lane) {
   std::unique_lock lock(mutex_);
   while (!is_stopping_) {
@@ -324,11 +379,8 @@ void Scheduler::Serve(Lane& lane) {
       lock.unlock();
       {
         Context::Current current(*context_);
-        CUresult result = context_->api().cuEventSynchronize(event->handle());
-        if (result != CUDA_SUCCESS) {
-          context_->Lose(context_->api().Check(result, "cuEventSynchronize"), "a wait for an event")
-              .Ignore();
-        }
+        // Its failure is found, and put with a name, by the look at the event that follows.
+        context_->api().cuEventSynchronize(event->handle());
       }
       event.reset();
       if (Poll(lane)) std::this_thread::yield();
@@ -341,7 +393,7 @@ void Scheduler::Serve(Lane& lane) {
     }
     lock.unlock();
     Drain();
-    Pump(lane, false);
+    Pump();
     Drain();
     lock.lock();
   }
@@ -350,14 +402,20 @@ void Scheduler::Serve(Lane& lane) {
 Status Scheduler::Wait(std::span<const hal::SemaphorePoint> points, hal::WaitMode mode,
                        int64_t timeout_ns, size_t* out_index) {
   Status status;
-  if (points.empty() || hal::CheckPoints(points, mode, &status, out_index)) return status;
+  // Who is told of a failure may not wait for what else it submitted.
+  const auto decided = [&] {
+    if (!hal::CheckPoints(points, mode, &status, out_index)) return false;
+    if (!status.ok()) ArmAll();
+    return true;
+  };
+  if (points.empty() || decided()) return status;
   const hal::Deadline deadline = hal::DeadlineAfter(timeout_ns);
   const hal::Deadline poll_end = std::min(deadline, hal::DeadlineAfter(poll_us_ * 1000));
   do {
     bool is_busy = false;
     for (const auto& lane : lanes_) is_busy |= Poll(*lane);
     Drain();
-    if (hal::CheckPoints(points, mode, &status, out_index)) return status;
+    if (decided()) return status;
     if (!is_busy) break;
     Pause();
   } while (std::chrono::steady_clock::now() < poll_end);

@@ -2,13 +2,14 @@
 // Scheduler: takes queued work of a CUDA device from its waits through a stream to its signals. It
 // knows nothing of what the work does (drivers/cuda/launch.cc puts it into a stream).
 //
-// A wait for a point that work in some stream will reach is handed to the GPU. Any other wait stays
+// A wait for a point that work in some lane will reach is handed to the GPU. Any other wait stays
 // with the semaphore, and the work goes into its queue's lane when the last of those is over. A
 // lane is a stream: its works are launched in that order, and an event behind each tells when it is
-// done. Callers who wait ask for the events themselves; one thread per lane sleeps until the
-// oldest event otherwise, and is started when there is first need of it. Host calls run on that
-// thread, between the works before and behind them. No thread spins when nobody waits, and nothing
-// is called from inside the CUDA driver.
+// done. A work is launched after those that its handed-over waits name; these entered their lanes
+// before it, so lanes cannot hold each other up in a circle. Callers who wait ask for the events
+// themselves; one thread per lane sleeps until the oldest event otherwise, and is started when
+// there is first need of it. Host calls run on that thread, between the works before and behind
+// them. No thread spins when nobody waits, and nothing is called from inside the CUDA driver.
 #pragma once
 
 #include <condition_variable>
@@ -29,7 +30,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   enum class Launched : uint8_t {
     kInFlight,  // work.event stands behind it
     kNothing,   // nothing of it reached the stream, or it is over already
-    kLater,     // try again when a work has ended
+    kLater,     // try again when a work has been launched or has ended
   };
   // Puts one work onto a stream. A failure goes into the work.
   using Launch = Launched (*)(Work& work, CUstream stream);
@@ -57,6 +58,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     WorkList ready;      // all waits over, not launched
     WorkList in_flight;  // in the order of the stream
     bool is_launching = false;
+    bool is_pumped_again = false;  // somebody asked for launches while they were going on
     bool is_polling = false;
     bool is_calling = false;  // a host call of this lane runs
     bool is_armed = false;    // its thread is to see to the events
@@ -71,13 +73,16 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void CancelWaits(Work* work);
   void DropPending(Work* work);
   void MakeReady(Work* work, bool arm);
-  void Pump(Lane& lane, bool arm);
+  Status PromiseSignals(Work* work);
+  bool PumpLane(Lane& lane);
+  void Pump();
   bool Poll(Lane& lane);
   void Settle(Work* work);
   void Deliver(Work* work);
   void Drain();
   void ArmLocked(Lane& lane);
   void ArmAll();
+  std::string DescribeInFlight();
   bool CanCallLocked(const Lane& lane) const;
   void Serve(Lane& lane);
 

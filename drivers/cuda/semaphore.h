@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CudaSemaphore: a timeline in host memory that also knows which of its values the GPU will reach
-// by work that stands in a stream already, so that later work waits for that on the GPU.
+// by work that nothing on the host holds back any more, so that later work waits for that on the
+// GPU.
 #pragma once
 
 #include <mutex>
@@ -22,7 +23,7 @@ class CudaSemaphore final : public hal::Semaphore {
   void AddWaiter(hal::SemaphoreWaiter* waiter) override { host_.AddWaiter(waiter); }
   bool RemoveWaiter(hal::SemaphoreWaiter* waiter) override { return host_.RemoveWaiter(waiter); }
 
-  // `event` stands in a stream, and `value` will be signalled once it is reached.
+  // `event` will stand in a stream, and `value` be signalled once it is reached.
   void Promise(uint64_t value, Ref<Event> event);
   // The promise is about to be kept or broken.
   void Withdraw(uint64_t value, const Event* event);

@@ -61,7 +61,7 @@ struct Work {
   uint32_t pattern_bytes = 0;
   PinnedBlock bytes;   // kUpdate
   hal::HostCall call;  // kHostCall
-  Ref<Event> event;    // recorded behind everything else of the work
+  Ref<Event> event;    // recorded behind everything else of the work; set when it enters its lane
 
   Work* next = nullptr;  // of whichever list holds it
 

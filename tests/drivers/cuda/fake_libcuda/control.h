@@ -10,8 +10,10 @@ extern "C" {
 // things free them nevertheless, as CUDA does when it reports an earlier failure. Errors that a
 // context does not survive stay: every later call answers with them. N of 0: never.
 void fake_cuda_fail(const char* function, long nth, int error);
-// Calls of any function so far.
-long fake_cuda_call_count();
+// Whether the failure that was asked for has been answered.
+int fake_cuda_has_failed();
+// Calls of `function` ("*": of any) so far.
+long fake_cuda_call_count(const char* function);
 // Objects and allocations that exist; writes their kinds and counts into `text`.
 long fake_cuda_live_count(char* text, int size);
 // Forgets failures, those to come and those that stay.

@@ -180,7 +180,9 @@ thread_local std::vector<CUcontext> t_current;
 }
 
 FAKE_API CUresult cuCtxPushCurrent_v2(CUcontext context) {
-  FAKE_ENTER(cuCtxPushCurrent_v2);
+  // Works in a context that is beyond use.
+  const CUresult injected = Enter("cuCtxPushCurrent_v2");
+  if (injected != CUDA_SUCCESS && !IsSticky(injected)) return injected;
   t_current.push_back(context);
   return CUDA_SUCCESS;
 }

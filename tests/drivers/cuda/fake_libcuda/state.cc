@@ -57,7 +57,7 @@ State& TheState() {
 CUresult Enter(const char* function) {
   State& state = TheState();
   std::lock_guard lock(state.mutex);
-  ++state.call_count;
+  ++state.call_count[function];
   if (state.fail_countdown > 0 && (state.fail_function == "*" || state.fail_function == function) &&
       --state.fail_countdown == 0) {
     if (IsSticky(state.fail_error)) state.sticky = state.fail_error;
@@ -85,10 +85,20 @@ FAKE_API void fake_cuda_fail(const char* function, long nth, int error) {
   state.fail_error = static_cast<halyard::fake_cuda::CUresult>(error);
 }
 
-FAKE_API long fake_cuda_call_count() {
+FAKE_API int fake_cuda_has_failed() {
   State& state = TheState();
   std::lock_guard lock(state.mutex);
-  return state.call_count;
+  return state.fail_countdown == 0;
+}
+
+FAKE_API long fake_cuda_call_count(const char* function) {
+  State& state = TheState();
+  std::lock_guard lock(state.mutex);
+  long total = 0;
+  for (const auto& [name, count] : state.call_count) {
+    if (std::strcmp(function, "*") == 0 || name == function) total += count;
+  }
+  return total;
 }
 
 FAKE_API long fake_cuda_live_count(char* text, int size) {

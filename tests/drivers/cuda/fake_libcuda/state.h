@@ -12,6 +12,7 @@
 #include <mutex>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -102,7 +103,7 @@ struct State {
   std::map<std::string, long> live;  // objects by kind
   std::map<CUstream, int> streams;
   CUctx_st contexts[16];
-  long call_count = 0;
+  std::map<std::string_view, long> call_count;
   CUresult sticky = CUDA_SUCCESS;
   std::string fail_function;
   long fail_countdown = 0;
