@@ -6,7 +6,8 @@
 
 extern "C" {
 
-// The Nth call from now of `function` ("*": of any function) answers `error`. Functions that free
+// The Nth call from now of `function` ("*": of any function but cuEventQuery and those that make a
+// context current) answers `error`. Functions that free
 // things free them nevertheless, as CUDA does when it reports an earlier failure. Errors that a
 // context does not survive stay: every later call answers with them. N of 0: never.
 void fake_cuda_fail(const char* function, long nth, int error);
