@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <new>
 
 #include "tests/sanitized.h"
 
@@ -12,6 +13,7 @@ namespace halyard {
 namespace {
 
 std::atomic<int64_t> g_count{0};
+std::atomic<int64_t> g_new_count{0};
 std::atomic<size_t> g_largest{0};
 
 #if !HALYARD_SANITIZED
@@ -27,6 +29,7 @@ void Note(size_t size) {
 }  // namespace
 
 int64_t AllocationCount() { return g_count.load(); }
+int64_t NewCount() { return g_new_count.load(); }
 size_t LargestAllocation() { return g_largest.load(); }
 void ForgetLargestAllocation() { g_largest.store(0); }
 bool WatchesHeap() { return !HALYARD_SANITIZED; }
@@ -67,4 +70,13 @@ HY_VISIBLE int posix_memalign(void** out, size_t alignment, size_t size) {
   return 0;
 }
 }
+
+HY_VISIBLE void* operator new(size_t size) {
+  halyard::g_new_count.fetch_add(1, std::memory_order_relaxed);
+  void* memory = std::malloc(size == 0 ? 1 : size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+HY_VISIBLE void operator delete(void* memory) noexcept { std::free(memory); }
+HY_VISIBLE void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 #endif

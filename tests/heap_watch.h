@@ -10,6 +10,9 @@
 namespace halyard {
 
 int64_t AllocationCount();
+// Calls of operator new alone: by our code, but not by vendors' libraries, which use malloc or
+// bring an operator new of their own.
+int64_t NewCount();
 // In bytes, since the last call of ForgetLargestAllocation.
 size_t LargestAllocation();
 void ForgetLargestAllocation();

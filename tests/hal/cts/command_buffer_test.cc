@@ -177,9 +177,9 @@ HAL_CASE(CommandReplayedWithOtherBuffersWithoutAllocation) {
   int64_t allocations = INT64_MAX;
   const int rounds = GetParam().is_validated ? 1 : 5;
   for (int round = 0; round < rounds && allocations > 0; ++round) {
-    const int64_t before = AllocationCount();
+    const int64_t before = NewCount();
     for (int64_t i = 0; i < kReplays; ++i) ASSERT_OK(replay(static_cast<size_t>(i % kBuffers)));
-    allocations = std::min(allocations, AllocationCount() - before);
+    allocations = std::min(allocations, NewCount() - before);
   }
   // The validation layer allocates by contract.
   if (!GetParam().is_validated && WatchesHeap()) {
