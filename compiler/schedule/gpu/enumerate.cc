@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "base/gpu_kernel_abi.h"
 #include "compiler/schedule/gpu/loops.h"
 #include "compiler/schedule/gpu/piece_plan.h"
 #include "compiler/schedule/gpu/transpose.h"
@@ -124,14 +123,6 @@ class Enumerator {
   void AddTransposes(const Piece& piece, const TransposePlan& plan) {
     int64_t shortest = std::min(Hint(nest_, nest_.OpOf(plan.read).extent),
                                 Hint(nest_, nest_.OpOf(plan.write).extent));
-    for (loop::OpId id : plan.loads) {
-      int bits = BitWidth(nest_.kernel.ops[id].dtype);
-      bool can = bits >= 32 || target_.kind == TargetKind::kCuda ||
-                 (target_.gpu.features &
-                  static_cast<uint64_t>(bits == 16 ? GpuFeature::kWorkgroupStorage16
-                                                   : GpuFeature::kWorkgroupStorage8)) != 0;
-      if (!can) return;
-    }
     for (int side : {64, 32, 16}) {
       if (shortest < side || TileBytes(nest_, plan, side) > target_.gpu.workgroup_memory_bytes)
         continue;

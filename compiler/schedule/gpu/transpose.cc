@@ -16,6 +16,13 @@ using V = kernel::ValueId;
 
 namespace {
 
+// Elements of at least 32 bits, which every device has in workgroup memory and which spread over
+// the banks.
+DType TileType(DType dtype) {
+  if (BitWidth(dtype) >= 32) return dtype;
+  return IsFloat(dtype) ? DType::kF32 : DType::kI32;
+}
+
 class TileEmitter : public Emitter {
  public:
   TileEmitter(const Nest& nest, Writer& writer)
@@ -25,7 +32,8 @@ class TileEmitter : public Emitter {
   // other.
   Status Stage(loop::OpId id, kernel::BufferId tile, V at) {
     HY_TRY(Emitter::EmitLoad(kernel_.ops[id]));
-    writer_.Store(tile, at, writer_.Splat(ValueOf(kernel_.ops[id].results[0]), lanes()));
+    V value = writer_.Convert(ValueOf(kernel_.ops[id].results[0]), TileType(kernel_.ops[id].dtype));
+    writer_.Store(tile, at, writer_.Splat(value, lanes()));
     return OkStatus();
   }
   // From here on the load reads the tile at these indices.
@@ -38,9 +46,9 @@ class TileEmitter : public Emitter {
     auto it = staged_.find(op.results[0]);
     if (it == staged_.end()) return Emitter::EmitLoad(op);
     auto [tile, indices] = it->second;
-    values_[op.results[0]] = writer_.LanesOf(indices) == 1
-                                 ? writer_.Load(tile, indices, 1, /*stable=*/false)
-                                 : writer_.Gather(tile, indices, /*stable=*/false);
+    V value = writer_.LanesOf(indices) == 1 ? writer_.Load(tile, indices, 1, /*stable=*/false)
+                                            : writer_.Gather(tile, indices, /*stable=*/false);
+    values_[op.results[0]] = writer_.Convert(value, op.dtype);
     return OkStatus();
   }
 
@@ -106,7 +114,7 @@ std::optional<TransposePlan> PlanTranspose(const Nest& nest, const Piece& piece)
 int64_t TileBytes(const Nest& nest, const TransposePlan& plan, int64_t side) {
   int64_t bytes = 0;
   for (loop::OpId id : plan.loads)
-    bytes += side * (side + 1) * std::max(1, BitWidth(nest.kernel.ops[id].dtype) / 8);
+    bytes += side * (side + 1) * BitWidth(TileType(nest.kernel.ops[id].dtype)) / 8;
   return bytes;
 }
 
@@ -151,7 +159,7 @@ Result<Grid> EmitTranspose(const Nest& nest, const Piece& piece, const Transpose
   std::vector<kernel::BufferId> tiles;
   for (loop::OpId id : plan.loads)
     tiles.push_back(writer.AddAllocation(fmt::format("tile{}", tiles.size()),
-                                         nest.kernel.ops[id].dtype, side * (side + 1)));
+                                         TileType(nest.kernel.ops[id].dtype), side * (side + 1)));
   int64_t passes = std::max<int64_t>(1, side * vectors / workgroup);
   struct Position {
     V row, column;  // within the tile; column: of the vector's first element

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// loop_bench: bandwidth of generated kernels that memory bounds, schedule by schedule, on a GPU.
+// Each op goes through lowering, fusion, scheduling and code generation; every candidate schedule
+// runs many times in one recording with barriers between. GB/s counts each input once and each
+// output once; `of copy` is the share of the bandwidth of the fastest copy seen, by a kernel or by
+// the device's own copies.
+//
+//   loop_bench DEVICE [MIB [DTYPE [OP...]]]     MIB: of the input, 256; DTYPE: f32, f16, bf16
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "compiler/codegen/codegen.h"
+#include "compiler/graph/parser.h"
+#include "compiler/kernel/expand_math.h"
+#include "compiler/loop/lowering.h"
+#include "compiler/passes/loop_fuse.h"
+#include "compiler/schedule/schedule.h"
+#include "drivers/init.h"
+#include "hal/registry.h"
+#include "runtime/device_target.h"
+
+namespace halyard {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRounds = 9;
+constexpr int kRepeats = 20;  // dispatches of one recording
+
+template <typename T>
+T Must(Result<T> result) {
+  if (result.ok()) return std::move(result).value();
+  std::fprintf(stderr, "%s\n", result.status().ToString().c_str());
+  std::exit(1);
+}
+
+void Must(const Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  std::exit(1);
+}
+
+struct Case {
+  std::string name;
+  std::string text;  // of a graph
+};
+
+// `rows` of 4096 elements.
+std::vector<Case> Cases(const std::string& t, int64_t rows) {
+  const int64_t cols = 4096;
+  const std::string full = fmt::format("{}[{}, {}]", t, rows, cols);
+  const std::string row = fmt::format("{}[{}, 1]", t, rows);
+  const auto graph = [&](const std::string& parameters, const std::string& body) {
+    return fmt::format("graph g({}) -> (\"y\" = %y) {{\n{}}}\n", parameters, body);
+  };
+  const std::string spread = fmt::format("{{shape = [{}, {}]}} : {}", rows, cols, full);
+  const auto scalar = [&](const char* name, double value) {
+    return fmt::format("  %{0}0 = constant {1}[]{{{2}}}\n  %{0} = broadcast %{0}0 {3}\n", name, t,
+                       value, spread);
+  };
+  std::vector<Case> cases;
+  cases.push_back({"neg", graph("%x: " + full, fmt::format("  %y = neg %x : {}\n", full))});
+  cases.push_back({"add", graph("%x: " + full + ", %z: " + full,
+                                fmt::format("  %y = add %x, %z : {}\n", full))});
+  cases.push_back({"bias", graph(fmt::format("%x: {}, %z: {}[{}]", full, t, cols),
+                                 fmt::format("  %b = broadcast %z {0}\n  %y = add %x, %b : {1}\n",
+                                             spread, full))});
+  cases.push_back(
+      {"gelu", graph("%x: " + full,
+                     scalar("h", 0.70703125) + scalar("one", 1) + scalar("half", 0.5) +
+                         fmt::format("  %a = mul %x, %h : {0}\n  %e = erf %a : {0}\n  %p = add %e, "
+                                     "%one : {0}\n  %q = mul %x, %p : {0}\n  %y = mul %q, %half : "
+                                     "{0}\n",
+                                     full))});
+  const std::string reduced = fmt::format("{{axes = [1], keep_dims = 1}} : {}", row);
+  cases.push_back(
+      {"softmax",
+       graph("%x: " + full,
+             fmt::format("  %m = reduce_max %x {0}\n  %mb = broadcast %m {1}\n  %d = sub %x, %mb : "
+                         "{2}\n  %e = exp %d : {2}\n  %s = reduce_sum %e {0}\n  %sb = broadcast %s "
+                         "{1}\n  %y = div %e, %sb : {2}\n",
+                         reduced, spread, full))});
+  cases.push_back(
+      {"layer norm",
+       graph(
+           fmt::format("%x: {0}, %g: {1}[{2}], %b: {1}[{2}]", full, t, cols),
+           scalar("n", 1.0 / static_cast<double>(cols)) +
+               fmt::format(
+                   "  %k = constant {3}[]{{{4}}}\n  %kr = broadcast %k {{shape = [{5}, 1]}} : {6}\n"
+                   "  %eps0 = constant {3}[]{{1e-05}}\n  %eps = broadcast %eps0 {{shape = [{5}, "
+                   "1]}} : {6}\n"
+                   "  %s = reduce_sum %x {0}\n  %mean = mul %s, %kr : {6}\n  %mb = broadcast "
+                   "%mean {1}\n  %d = sub %x, %mb : {2}\n  %dd = mul %d, %d : {2}\n  %v = "
+                   "reduce_sum %dd {0}\n  %var = mul %v, %kr : {6}\n  %ve = add %var, %eps : {6}\n"
+                   "  %r = rsqrt %ve : {6}\n  %rb = broadcast %r {1}\n  %w = mul %d, %rb : {2}\n"
+                   "  %gb = broadcast %g {1}\n  %wg = mul %w, %gb : {2}\n  %bb = broadcast %b "
+                   "{1}\n  %y = add %wg, %bb : {2}\n",
+                   reduced, spread, full, t, 1.0 / static_cast<double>(cols), rows, row))});
+  cases.push_back(
+      {"row sum", graph("%x: " + full,
+                        fmt::format("  %y = reduce_sum %x {{axes = [1]}} : {}[{}]\n", t, rows))});
+  cases.push_back({"column sum",
+                   graph("%x: " + full,
+                         fmt::format("  %y = reduce_sum %x {{axes = [0]}} : {}[{}]\n", t, cols))});
+  cases.push_back(
+      {"full sum",
+       graph("%x: " + full, fmt::format("  %y = reduce_sum %x {{axes = [0, 1]}} : {}[]\n", t))});
+  cases.push_back(
+      {"transpose", graph("%x: " + full,
+                          fmt::format("  %y = transpose %x {{perm = [1, 0]}} : {}[{}, {}]\n",
+                                      t, cols, rows))});
+  const std::string flat = fmt::format("{}[4, {}]", t, rows * cols / 4);
+  const std::string flat_row = fmt::format("{{axes = [1], keep_dims = 1}} : {}[4, 1]", t);
+  const std::string flat_spread = fmt::format("{{shape = [4, {}]}} : {}", rows * cols / 4, flat);
+  cases.push_back(
+      {"softmax of 4 rows",
+       graph("%x: " + flat,
+             fmt::format("  %m = reduce_max %x {0}\n  %mb = broadcast %m {1}\n  %d = sub %x, %mb : "
+                         "{2}\n  %e = exp %d : {2}\n  %s = reduce_sum %e {0}\n  %sb = broadcast %s "
+                         "{1}\n  %y = div %e, %sb : {2}\n",
+                         flat_row, flat_spread, flat))});
+  return cases;
+}
+
+class Bench {
+ public:
+  Bench(Ref<hal::Device> device, int64_t bytes)
+      : device_(std::move(device)), target_(runtime::TargetOf(*device_)) {
+    timeline_ = Must(device_->CreateSemaphore(0));
+    const Ref<hal::Buffer> a = NewBuffer(bytes), b = NewBuffer(bytes);
+    Ref<hal::CommandBuffer> commands = Must(device_->CreateCommandBuffer());
+    for (int i = 0; i < kRepeats; ++i) {
+      Must(commands->Copy(hal::CommandRange::Direct(a.get(), 0, bytes),
+                          hal::CommandRange::Direct(b.get(), 0, bytes)));
+      Must(commands->Barrier());
+    }
+    Must(commands->Finish());
+    copy_ = 2 * static_cast<double>(bytes) / Time(commands) / 1e9;
+    std::printf("%s\ncopies of the device: %.0f GB/s\n",
+                device_->capabilities().identity.name.ValueOr("?").c_str(), copy_);
+  }
+
+  void Run(const Case& one) {
+    graph::Module module = Must(graph::ParseModule(one.text));
+    loop::Function function = Must(loop::LowerGraph(module, 0, {}));
+    Must(loop::FuseKernels(function, {}, nullptr));
+    int64_t bytes = 0;
+    for (const loop::Buffer& buffer : function.buffers)
+      if (buffer.role == loop::BufferRole::kInput || buffer.role == loop::BufferRole::kOutput)
+        bytes += BytesOf(function, buffer);
+    std::printf("%s: %.1f MiB, %zu kernel(s)\n", one.name.c_str(),
+                static_cast<double>(bytes) / (1 << 20), function.kernels.size());
+    if (function.kernels.size() != 1) {
+      std::printf("  not one kernel\n");
+      return;
+    }
+    double best = 0;
+    for (const schedule::ScheduleRecord& record :
+         Must(schedule::EnumerateSchedules(function, 0, target_))) {
+      const double seconds = TimeSchedule(function, record);
+      if (seconds <= 0) continue;
+      const double rate = static_cast<double>(bytes) / seconds / 1e9;
+      best = std::max(best, rate);
+      std::printf("  %9.1f us %7.0f GB/s  %5.1f%% of copy  %s\n", seconds * 1e6, rate,
+                  100 * rate / copy_, schedule::FormatSchedule(record).c_str());
+    }
+    if (one.name == "neg") copy_ = std::max(copy_, best);
+    std::fflush(stdout);
+  }
+
+ private:
+  int64_t BytesOf(const loop::Function& function, const loop::Buffer& buffer) const {
+    return *function.exprs->AsConst(buffer.elements) * std::max(1, BitWidth(buffer.dtype) / 8);
+  }
+
+  Ref<hal::Buffer> NewBuffer(int64_t bytes) {
+    return Must(device_->AllocateBuffer(hal::MemoryKind::kDevice, std::max<int64_t>(bytes, 64)));
+  }
+
+  double Time(const Ref<hal::CommandBuffer>& commands) {
+    std::vector<double> seconds;
+    for (int round = 0; round < kRounds + 2; ++round) {
+      const hal::SemaphorePoint wait{timeline_.get(), value_}, signal{timeline_.get(), value_ + 1};
+      ++value_;
+      const Clock::time_point start = Clock::now();
+      Must(device_->Submit(0, {{{&wait, 1}, {&signal, 1}, true}, commands.get(), {}}));
+      const hal::SemaphorePoint point{timeline_.get(), value_};
+      Must(device_->Wait({&point, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout));
+      const double took = std::chrono::duration<double>(Clock::now() - start).count();
+      if (round >= 2) seconds.push_back(took / kRepeats);
+    }
+    std::nth_element(seconds.begin(), seconds.begin() + kRounds / 2, seconds.end());
+    return seconds[kRounds / 2];
+  }
+
+  // Of one run of the kernel; 0 where it does not build.
+  double TimeSchedule(const loop::Function& function, const schedule::ScheduleRecord& record) {
+    schedule::ScheduledKernel built = Must(schedule::BuildKernel(function, 0, record, target_));
+    kernel::Module module;
+    for (const kernel::Kernel& kernel : built.kernels)
+      module.kernels.push_back(kernel::ExpandMath(kernel, {true}));
+    Result<std::vector<uint8_t>> image = EmitImage(module, target_);
+    if (!image.ok()) {
+      std::printf("  %s: %s\n", schedule::FormatSchedule(record).c_str(),
+                  image.status().ToString().c_str());
+      return 0;
+    }
+    hal::ExecutableSource source;
+    source.format = ImageFormat(target_.kind);
+    source.code = *image;
+    const Ref<hal::Executable> executable = Must(device_->LoadExecutable(source));
+    std::vector<Ref<hal::Buffer>> buffers, workspaces;
+    for (const loop::Buffer& buffer : function.buffers)
+      buffers.push_back(buffer.role == loop::BufferRole::kLocal
+                            ? Ref<hal::Buffer>()
+                            : Filled(BytesOf(function, buffer), buffer.dtype));
+    for (const schedule::Workspace& workspace : built.workspaces)
+      workspaces.push_back(NewBuffer(*function.exprs->AsConst(workspace.bytes)));
+    Ref<hal::CommandBuffer> commands = Must(device_->CreateCommandBuffer());
+    for (int i = 0; i < kRepeats; ++i) {
+      for (const schedule::Dispatch& dispatch : built.dispatches) {
+        std::vector<hal::CommandRange> bindings;
+        for (const schedule::Binding& binding : dispatch.bindings) {
+          hal::Buffer* buffer = binding.kind == schedule::Binding::Kind::kBuffer
+                                    ? buffers[binding.index].get()
+                                    : workspaces[binding.index].get();
+          bindings.push_back(hal::CommandRange::Direct(buffer, 0, buffer->size_bytes()));
+        }
+        std::vector<int64_t> scalars;
+        for (Expr e : dispatch.scalars) scalars.push_back(*function.exprs->AsConst(e));
+        hal::DispatchCommand command;
+        command.executable = executable.get();
+        command.entry = dispatch.kernel;
+        for (int axis = 0; axis < 3; ++axis)
+          command.grid[axis] = *function.exprs->AsConst(dispatch.grid[axis]);
+        command.bindings = bindings;
+        command.scalars = scalars;
+        command.label = "loop";
+        Must(commands->Dispatch(command));
+        Must(commands->Barrier());
+      }
+    }
+    Must(commands->Finish());
+    return Time(commands);
+  }
+
+  // Values between -1 and 1 with varied bits: constant data would flatter the memory.
+  Ref<hal::Buffer> Filled(int64_t bytes, DType dtype) {
+    Ref<hal::Buffer> buffer = NewBuffer(bytes);
+    std::vector<uint8_t> host(static_cast<size_t>(std::min<int64_t>(bytes, 8 << 20)));
+    uint64_t state = 88172645463325252ull;
+    const size_t size = static_cast<size_t>(std::max(1, BitWidth(dtype) / 8));
+    for (size_t at = 0; at + size <= host.size(); at += size) {
+      state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+      // The sign, an exponent below that of 1 and a random mantissa.
+      uint32_t bits = dtype == DType::kF32    ? 0x3e800000u | (state & 0x807fffffu)
+                      : dtype == DType::kBF16 ? 0x3e80u | (state & 0x807fu)
+                                              : 0x3400u | (state & 0x83ffu);
+      std::memcpy(host.data() + at, &bits, size);
+    }
+    for (int64_t at = 0; at < bytes; at += static_cast<int64_t>(host.size())) {
+      const int64_t part = std::min<int64_t>(bytes - at, static_cast<int64_t>(host.size()));
+      const hal::SemaphorePoint wait{timeline_.get(), value_}, signal{timeline_.get(), value_ + 1};
+      ++value_;
+      Must(device_->QueueUpdate(0, {{&wait, 1}, {&signal, 1}},
+                                std::span(host).first(static_cast<size_t>(part)),
+                                {buffer.get(), at, part}));
+      Must(device_->Wait({&signal, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout));
+    }
+    return buffer;
+  }
+
+  const Ref<hal::Device> device_;
+  const Target target_;
+  Ref<hal::Semaphore> timeline_;
+  uint64_t value_ = 0;
+  double copy_ = 0;
+};
+
+int Main(int argc, char** argv) {
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: loop_bench DEVICE [MIB [DTYPE [OP...]]]\n");
+    return 1;
+  }
+  const int64_t mib = argc > 2 ? std::max(1, std::atoi(argv[2])) : 256;
+  const std::string dtype = argc > 3 ? argv[3] : "f32";
+  const int64_t width = BitWidth(Must(ParseDType(dtype))) / 8;
+  hal::DriverRegistry registry;
+  Must(RegisterAllDrivers(&registry));
+  Bench bench(Must(registry.OpenDevice(argv[1])), mib << 20);
+  for (const Case& one : Cases(dtype, (mib << 20) / width / 4096)) {
+    bool wanted = argc <= 4 || one.name == "neg";
+    for (int i = 4; i < argc; ++i) wanted |= one.name == argv[i];
+    if (wanted) bench.Run(one);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace halyard
+
+int main(int argc, char** argv) { return halyard::Main(argc, argv); }
