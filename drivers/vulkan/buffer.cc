@@ -44,7 +44,7 @@ bool VulkanBuffer::MappedRange(int64_t offset, int64_t size_bytes,
   const uint64_t atom = device_->handle().physical->properties.limits.nonCoherentAtomSize;
   uint64_t begin = buffer_offset() + static_cast<uint64_t>(offset);
   uint64_t end = begin + static_cast<uint64_t>(size_bytes);
-  *range = {VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE};
+  *range = Typed<VkMappedMemoryRange>(VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE);
   range->memory = allocation_.block->memory;
   range->offset = begin / atom * atom;
   end = (end + atom - 1) / atom * atom;

@@ -15,7 +15,7 @@ namespace {
 
 void Barrier(const DeviceHandle& device, VkCommandBuffer commands, VkPipelineStageFlags before,
              VkAccessFlags written, VkPipelineStageFlags after, VkAccessFlags accessed) {
-  VkMemoryBarrier barrier = {VK_STRUCTURE_TYPE_MEMORY_BARRIER};
+  auto barrier = Typed<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
   barrier.srcAccessMask = written;
   barrier.dstAccessMask = accessed;
   device.vk.vkCmdPipelineBarrier(commands, before, after, 0, 1, &barrier, 0, nullptr, 0, nullptr);
@@ -48,7 +48,7 @@ VulkanCommandBuffer::~VulkanCommandBuffer() {
 Result<Ref<VulkanCommandBuffer>> VulkanCommandBuffer::Make(Ref<VulkanDevice> device) {
   auto made = MakeRef<VulkanCommandBuffer>(std::move(device));
   const DeviceHandle& handle = made->device_->handle();
-  VkCommandPoolCreateInfo info = {VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
+  auto info = Typed<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
   info.queueFamilyIndex = handle.compute_family;
   HY_TRY(StatusFromVk(handle.vk.vkCreateCommandPool(handle.device, &info, nullptr, &made->pool_),
                       "vkCreateCommandPool"));
@@ -170,7 +170,7 @@ Result<VulkanCommandBuffer::Instance*> VulkanCommandBuffer::MakeInstance() {
   // Kept in the list even when something below fails, so that what it got is freed with the others.
   instances_.push_back(std::move(instance));
   Instance* made = instances_.back().get();
-  VkCommandBufferAllocateInfo info = {VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
+  auto info = Typed<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
   info.commandPool = pool_;
   info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
   info.commandBufferCount = 1;
@@ -191,7 +191,7 @@ Status VulkanCommandBuffer::Record(Instance* instance) {
   const DeviceHandle& handle = device_->handle();
   const VolkDeviceTable& vk = handle.vk;
   VkCommandBuffer out = instance->commands;
-  VkCommandBufferBeginInfo begin = {VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+  auto begin = Typed<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
   HY_TRY(StatusFromVk(vk.vkBeginCommandBuffer(out, &begin), "vkBeginCommandBuffer"));
   RecordStart(handle, out);
   VkPipeline bound = VK_NULL_HANDLE;

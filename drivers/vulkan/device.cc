@@ -222,14 +222,14 @@ Status VulkanDevice::BeginOwn(Work& work, bool is_transfer) {
   Work::OwnCommands& own = work.own[work.is_transfer];
   const VolkDeviceTable& vk = handle_->vk;
   if (own.commands == VK_NULL_HANDLE) {
-    VkCommandPoolCreateInfo pool = {VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
+    auto pool = Typed<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
     pool.flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT;
     pool.queueFamilyIndex = work.is_transfer ? handle_->transfer_family : handle_->compute_family;
     if (own.pool == VK_NULL_HANDLE) {
       HY_TRY(StatusFromVk(vk.vkCreateCommandPool(handle_->device, &pool, nullptr, &own.pool),
                           "vkCreateCommandPool"));
     }
-    VkCommandBufferAllocateInfo info = {VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
+    auto info = Typed<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
     info.commandPool = own.pool;
     info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
     info.commandBufferCount = 1;
@@ -238,7 +238,7 @@ Status VulkanDevice::BeginOwn(Work& work, bool is_transfer) {
   } else {
     HY_TRY(StatusFromVk(vk.vkResetCommandPool(handle_->device, own.pool, 0), "vkResetCommandPool"));
   }
-  VkCommandBufferBeginInfo begin = {VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+  auto begin = Typed<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
   begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
   HY_TRY(StatusFromVk(vk.vkBeginCommandBuffer(own.commands, &begin), "vkBeginCommandBuffer"));
   RecordStart(*handle_, own.commands);

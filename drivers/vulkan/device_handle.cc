@@ -25,7 +25,7 @@ Result<std::shared_ptr<DeviceHandle>> DeviceHandle::Open(const PhysicalDevice& p
   queues[1].queueFamilyIndex = made->transfer_family;
   queues[1].queueCount = 1;
   queues[0].pQueuePriorities = queues[1].pQueuePriorities = priorities.data();
-  VkDeviceCreateInfo info = {VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+  auto info = Typed<VkDeviceCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO);
   info.pNext = &made->features.base;
   info.queueCreateInfoCount = made->transfer_family == made->compute_family ? 1 : 2;
   info.pQueueCreateInfos = queues;

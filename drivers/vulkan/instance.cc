@@ -77,17 +77,17 @@ Status VulkanInstance::Create() {
                        VK_API_VERSION_MAJOR(volkGetInstanceVersion()),
                        VK_API_VERSION_MINOR(volkGetInstanceVersion()));
   }
-  VkApplicationInfo application = {VK_STRUCTURE_TYPE_APPLICATION_INFO};
+  auto application = Typed<VkApplicationInfo>(VK_STRUCTURE_TYPE_APPLICATION_INFO);
   application.pApplicationName = "Halyard";
   application.pEngineName = "Halyard";
   // An older device is still used with what it has.
   application.apiVersion = VK_API_VERSION_1_3;
-  VkInstanceCreateInfo info = {VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
+  auto info = Typed<VkInstanceCreateInfo>(VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO);
   info.pApplicationInfo = &application;
 
   const char* extension = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
-  VkDebugUtilsMessengerCreateInfoEXT messenger = {
-      VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT};
+  auto messenger = Typed<VkDebugUtilsMessengerCreateInfoEXT>(
+      VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT);
   messenger.messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT |
                               VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
   messenger.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
@@ -106,7 +106,11 @@ Status VulkanInstance::Create() {
         "The Vulkan loader found no working driver (vkCreateInstance answered "
         "VK_ERROR_INCOMPATIBLE_DRIVER).");
   }
-  HY_TRY(StatusFromVk(result, "vkCreateInstance"));
+  // Whatever it says: an old loader calls a torn manifest a lack of memory.
+  if (result != VK_SUCCESS) {
+    return Unavailable("The Vulkan loader cannot start: vkCreateInstance answered {}.",
+                       FormatVkResult(result));
+  }
   volkLoadInstanceOnly(handle_);
   if (is_validated) {
     VkDebugUtilsMessengerEXT kept = VK_NULL_HANDLE;

@@ -20,7 +20,7 @@ Kernels::~Kernels() {
 
 Status Kernels::MakeOwn() {
   VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, kMaxPushConstantBytes};
-  VkPipelineLayoutCreateInfo info = {VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
+  auto info = Typed<VkPipelineLayoutCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO);
   info.pushConstantRangeCount = 1;
   info.pPushConstantRanges = &range;
   HY_TRY(StatusFromVk(device_->vk.vkCreatePipelineLayout(device_->device, &info, nullptr, &layout_),
@@ -39,20 +39,20 @@ Status Kernels::MakeOwn() {
 }
 
 Result<VkPipeline> Kernels::MakePipeline(const PipelineInfo& info) const {
-  VkShaderModuleCreateInfo code = {VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
+  auto code = Typed<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
   code.codeSize = 4 * info.words.size();
   code.pCode = info.words.data();
   VkShaderModule module = VK_NULL_HANDLE;
   HY_TRY(StatusFromVk(device_->vk.vkCreateShaderModule(device_->device, &code, nullptr, &module),
                       "vkCreateShaderModule"));
-  VkComputePipelineCreateInfo create = {VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO};
+  auto create = Typed<VkComputePipelineCreateInfo>(VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO);
   create.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
   create.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
   create.stage.module = module;
   create.stage.pName = info.name.c_str();
   create.layout = layout_;
-  VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {
-      VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO};
+  auto size = Typed<VkPipelineShaderStageRequiredSubgroupSizeCreateInfo>(
+      VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO);
   if (info.subgroup_size != 0) {
     size.requiredSubgroupSize = info.subgroup_size;
     create.stage.pNext = &size;

@@ -57,7 +57,7 @@ MemoryPools::~MemoryPools() {
 
 // Both families use a buffer without handing it over to each other.
 VkBufferCreateInfo MemoryPools::BufferInfo(uint64_t size_bytes) const {
-  VkBufferCreateInfo info = {VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
+  auto info = Typed<VkBufferCreateInfo>(VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO);
   info.size = size_bytes;
   info.usage = kUsage;
   info.sharingMode =
@@ -126,10 +126,10 @@ int64_t MemoryPools::BytesLeft(MemoryUse use) const {
   uint32_t heap = HeapOf(types_[static_cast<int>(use)]);
   uint64_t limit = device_->physical->memory.memoryHeaps[heap].size, used = 0;
   if (device_->physical->Has(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) {
-    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
-        VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
-    VkPhysicalDeviceMemoryProperties2 properties = {
-        VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    auto budget = Typed<VkPhysicalDeviceMemoryBudgetPropertiesEXT>(
+        VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT);
+    auto properties = Typed<VkPhysicalDeviceMemoryProperties2>(
+        VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2);
     properties.pNext = &budget;
     vkGetPhysicalDeviceMemoryProperties2(device_->physical->handle, &properties);
     limit = budget.heapBudget[heap];
@@ -150,21 +150,22 @@ Result<std::unique_ptr<MemoryBlock>> MemoryPools::MakeBlock(uint32_t type, uint6
   VkDevice device = device_->device;
   auto make = [&]() -> Status {
     VkBufferCreateInfo info = BufferInfo(size_bytes);
-    VkExternalMemoryBufferCreateInfo external = {
-        VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO};
+    auto external = Typed<VkExternalMemoryBufferCreateInfo>(
+        VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO);
     external.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
     if (imported) info.pNext = &external;
     HY_TRY(
         StatusFromVk(vk.vkCreateBuffer(device, &info, nullptr, &block->buffer), "vkCreateBuffer"));
     VkMemoryRequirements needs = {};
     vk.vkGetBufferMemoryRequirements(device, block->buffer, &needs);
-    VkMemoryAllocateInfo allocate = {VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
+    auto allocate = Typed<VkMemoryAllocateInfo>(VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO);
     allocate.allocationSize = imported ? size_bytes : needs.size;
     allocate.memoryTypeIndex = type;
-    VkMemoryAllocateFlagsInfo flags = {VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO};
+    auto flags = Typed<VkMemoryAllocateFlagsInfo>(VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO);
     flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
     Chain(&allocate, &flags);
-    VkImportMemoryHostPointerInfoEXT host = {VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT};
+    auto host = Typed<VkImportMemoryHostPointerInfoEXT>(
+        VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT);
     host.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
     host.pHostPointer = imported;
     if (imported) Chain(&allocate, &host);
@@ -180,7 +181,7 @@ Result<std::unique_ptr<MemoryBlock>> MemoryPools::MakeBlock(uint32_t type, uint6
                           "vkMapMemory"));
       block->mapped = static_cast<uint8_t*>(mapped);
     }
-    VkBufferDeviceAddressInfo address = {VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO};
+    auto address = Typed<VkBufferDeviceAddressInfo>(VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO);
     address.buffer = block->buffer;
     block->address = vk.vkGetBufferDeviceAddress(device, &address);
     return OkStatus();
@@ -246,8 +247,8 @@ Result<Allocation> MemoryPools::Allocate(MemoryUse use, int64_t size_bytes) {
 }
 
 Result<Allocation> MemoryPools::Import(void* address, uint64_t size_bytes) {
-  VkMemoryHostPointerPropertiesEXT properties = {
-      VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
+  auto properties =
+      Typed<VkMemoryHostPointerPropertiesEXT>(VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT);
   VkResult result = device_->vk.vkGetMemoryHostPointerPropertiesEXT(
       device_->device, VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT, address,
       &properties);

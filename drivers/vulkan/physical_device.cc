@@ -36,17 +36,20 @@ void QueryMatrixShapes(PhysicalDevice* device) {
 }
 
 void QueryProperties(PhysicalDevice* device) {
-  VkPhysicalDeviceProperties2 properties = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
-  device->v11 = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES};
-  device->v12 = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
-  VkPhysicalDeviceSubgroupSizeControlProperties subgroup = {
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
-  VkPhysicalDeviceMaintenance4Properties maintenance = {
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES};
-  VkPhysicalDevicePCIBusInfoPropertiesEXT pci = {
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT};
-  VkPhysicalDeviceExternalMemoryHostPropertiesEXT import = {
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
+  auto properties =
+      Typed<VkPhysicalDeviceProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
+  device->v11 = Typed<VkPhysicalDeviceVulkan11Properties>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
+  device->v12 = Typed<VkPhysicalDeviceVulkan12Properties>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES);
+  auto subgroup = Typed<VkPhysicalDeviceSubgroupSizeControlProperties>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
+  auto maintenance = Typed<VkPhysicalDeviceMaintenance4Properties>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES);
+  auto pci = Typed<VkPhysicalDevicePCIBusInfoPropertiesEXT>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT);
+  auto import = Typed<VkPhysicalDeviceExternalMemoryHostPropertiesEXT>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT);
   Chain(&properties, &device->v11);
   Chain(&properties, &device->v12);
   bool is_1_3 = device->api_version >= VK_API_VERSION_1_3;
@@ -57,8 +60,8 @@ void QueryProperties(PhysicalDevice* device) {
   if (has_pci) Chain(&properties, &pci);
   bool has_import = device->Has(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
   if (has_import) Chain(&properties, &import);
-  VkPhysicalDeviceShaderSMBuiltinsPropertiesNV multiprocessors = {
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
+  auto multiprocessors = Typed<VkPhysicalDeviceShaderSMBuiltinsPropertiesNV>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
   if (device->Has(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) Chain(&properties, &multiprocessors);
   vkGetPhysicalDeviceProperties2(device->handle, &properties);
 
@@ -169,13 +172,15 @@ Features FeaturesToEnable(const PhysicalDevice& device) {
   on.base.features.shaderInt16 = device.features.base.features.shaderInt16;
   on.base.features.shaderInt64 = device.features.base.features.shaderInt64;
   on.base.features.shaderFloat64 = device.features.base.features.shaderFloat64;
-  on.v11 = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES};
+  on.v11 = Typed<VkPhysicalDeviceVulkan11Features>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES);
   on.v11.storageBuffer16BitAccess = device.features.v11.storageBuffer16BitAccess;
   on.v11.uniformAndStorageBuffer16BitAccess =
       device.features.v11.uniformAndStorageBuffer16BitAccess;
   on.v11.storagePushConstant16 = device.features.v11.storagePushConstant16;
   const VkPhysicalDeviceVulkan12Features& have = device.features.v12;
-  on.v12 = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+  on.v12 = Typed<VkPhysicalDeviceVulkan12Features>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
   on.v12.storageBuffer8BitAccess = have.storageBuffer8BitAccess;
   on.v12.uniformAndStorageBuffer8BitAccess = have.uniformAndStorageBuffer8BitAccess;
   on.v12.storagePushConstant8 = have.storagePushConstant8;
@@ -190,7 +195,8 @@ Features FeaturesToEnable(const PhysicalDevice& device) {
   on.v12.vulkanMemoryModel = have.vulkanMemoryModel;
   on.v12.vulkanMemoryModelDeviceScope = have.vulkanMemoryModelDeviceScope;
   on.v12.subgroupBroadcastDynamicId = have.subgroupBroadcastDynamicId;
-  on.v13 = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES};
+  on.v13 = Typed<VkPhysicalDeviceVulkan13Features>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES);
   on.v13.subgroupSizeControl = device.features.v13.subgroupSizeControl;
   on.v13.computeFullSubgroups = device.features.v13.computeFullSubgroups;
   on.v13.shaderIntegerDotProduct = device.features.v13.shaderIntegerDotProduct;

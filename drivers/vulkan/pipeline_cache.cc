@@ -94,7 +94,7 @@ PipelineCache::PipelineCache(std::shared_ptr<DeviceHandle> device) : device_(std
   }
   std::vector<uint8_t> blob;
   if (!path_.empty()) blob = ReadBlob(path_, identity);
-  VkPipelineCacheCreateInfo info = {VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+  auto info = Typed<VkPipelineCacheCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO);
   info.initialDataSize = saved_bytes_ = blob.size();
   info.pInitialData = blob.data();
   if (device_->vk.vkCreatePipelineCache(device_->device, &info, nullptr, &handle_) != VK_SUCCESS) {

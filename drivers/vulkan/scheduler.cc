@@ -53,9 +53,9 @@ Status Scheduler::MakeQueues() {
     } else {
       device.vk.vkGetDeviceQueue(device.device, device.compute_family, q, &queues_[q].handle);
     }
-    VkSemaphoreTypeCreateInfo type = {VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO};
+    auto type = Typed<VkSemaphoreTypeCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
     type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
-    VkSemaphoreCreateInfo info = {VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO};
+    auto info = Typed<VkSemaphoreCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO);
     info.pNext = &type;
     HY_TRY(StatusFromVk(
         device.vk.vkCreateSemaphore(device.device, &info, nullptr, &queues_[q].timeline),
@@ -234,12 +234,13 @@ void Scheduler::SubmitLocked(Lane& lane, Work* work, Effects* effects) {
     values[wait_count++] = values[other];
   }
   const uint64_t signal = queue.submitted + 1;
-  VkTimelineSemaphoreSubmitInfo timeline = {VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO};
+  auto timeline =
+      Typed<VkTimelineSemaphoreSubmitInfo>(VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
   timeline.waitSemaphoreValueCount = wait_count;
   timeline.pWaitSemaphoreValues = values;
   timeline.signalSemaphoreValueCount = 1;
   timeline.pSignalSemaphoreValues = &signal;
-  VkSubmitInfo info = {VK_STRUCTURE_TYPE_SUBMIT_INFO};
+  auto info = Typed<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO);
   info.pNext = &timeline;
   info.waitSemaphoreCount = wait_count;
   info.pWaitSemaphores = semaphores;
@@ -432,7 +433,7 @@ void Scheduler::RunWatcher(uint32_t q) {
       continue;
     }
     const uint64_t value = queue.completed + 1;
-    VkSemaphoreWaitInfo info = {VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO};
+    auto info = Typed<VkSemaphoreWaitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
     info.semaphoreCount = 1;
     info.pSemaphores = &queue.timeline;
     info.pValues = &value;
