@@ -19,17 +19,34 @@ void FailCheck(const char* file, int line, const char* condition, const std::str
 #endif
 }
 
-Status StatusFromCurrentException() {
+namespace {
+
+// Made when the library is loaded: without memory there is none for a failure either.
+const Status* const kNoMemory = new Status(StatusCode::kOutOfMemory, "The host is out of memory.");
+const Status* const kNoMemoryToExplain =
+    new Status(StatusCode::kInternal, "A check failed, and the host has no memory to say which.");
+
+Status Describe() {
   try {
     throw;
   } catch (const std::bad_alloc&) {
-    return Status(StatusCode::kOutOfMemory, "The host is out of memory.");
+    return *kNoMemory;
   } catch (const CheckFailure& failure) {
     return Status(StatusCode::kInternal, failure.message);
   } catch (const std::exception& error) {
     return Internal("A library threw: {}.", error.what());
   } catch (...) {
     return Status(StatusCode::kInternal, "A library threw something that is not an exception.");
+  }
+}
+
+}  // namespace
+
+Status StatusFromCurrentException() {
+  try {
+    return Describe();
+  } catch (...) {
+    return *kNoMemoryToExplain;
   }
 }
 

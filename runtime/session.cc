@@ -416,6 +416,18 @@ void Session::CopyOutputs() {
   }
 }
 
+Status Session::Bind(std::span<const CallTensor> inputs, std::span<const CallTensor> outputs,
+                     std::span<CallResult> results) {
+  bindings_.resize(current_->slot_count());
+  copy_outs_.clear();
+  input_ports_.resize(inputs.size());
+  output_ports_.resize(outputs.size());
+  HY_TRY(BindArenas());
+  for (size_t i = 0; i < outputs.size(); ++i) HY_TRY(BindOutput(i, outputs[i], results[i]));
+  for (size_t i = 0; i < inputs.size(); ++i) HY_TRY(BindInput(i, inputs[i]));
+  return OkStatus();
+}
+
 Status Session::Start(std::span<const CallTensor> inputs, std::span<const CallTensor> outputs,
                       std::span<CallResult> results, bool caller_waits) {
   WaitIdle();
@@ -427,18 +439,15 @@ Status Session::Start(std::span<const CallTensor> inputs, std::span<const CallTe
   }
   ++serial_;
   queued_steps_ = 0;
-  bindings_.resize(recording.slot_count());
-  copy_outs_.clear();
-  input_ports_.resize(inputs.size());
-  output_ports_.resize(outputs.size());
-  Status status = BindArenas();
-  for (size_t i = 0; status.ok() && i < outputs.size(); ++i) {
-    status = BindOutput(i, outputs[i], results[i]);
+  Status status;
+  try {
+    status = Bind(inputs, outputs, results);
+    if (status.ok()) status = SubmitSteps(caller_waits);
+  } catch (...) {
+    Abandon();  // what is queued names this session
+    throw;
   }
-  for (size_t i = 0; status.ok() && i < inputs.size(); ++i) status = BindInput(i, inputs[i]);
-  if (status.ok()) status = SubmitSteps(caller_waits);
-  if (status.ok()) return status;
-  Abandon();
+  if (!status.ok()) Abandon();
   return status;
 }
 
@@ -446,16 +455,18 @@ Status Session::Run(std::span<const CallTensor> inputs, std::span<const CallTens
                     std::span<CallResult> results) {
   const BusyGuard guard(is_busy_);
   if (!guard.owns()) return BusyFailure();
-  HY_TRY(Start(inputs, outputs, results, true));
-  const hal::SemaphorePoint end{last_.semaphore.get(), last_.value};
-  Status status = last_.device->Wait({&end, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout);
-  in_flight_ = false;
-  if (!status.ok()) {
-    Forget();
-    return status.WithContext(fmt::format("running '{}'", program_->program().model_name));
-  }
-  CopyOutputs();
-  return OkStatus();
+  return poison_.Run("session", AfterBadAlloc::kUsable, [&]() -> Status {
+    HY_TRY(Start(inputs, outputs, results, true));
+    const hal::SemaphorePoint end{last_.semaphore.get(), last_.value};
+    Status status = last_.device->Wait({&end, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout);
+    in_flight_ = false;
+    if (!status.ok()) {
+      Forget();
+      return status.WithContext(fmt::format("running '{}'", program_->program().model_name));
+    }
+    CopyOutputs();
+    return OkStatus();
+  });
 }
 
 Result<RunEvent> Session::Submit(std::span<const CallTensor> inputs,
@@ -463,11 +474,13 @@ Result<RunEvent> Session::Submit(std::span<const CallTensor> inputs,
                                  std::span<CallResult> results) {
   const BusyGuard guard(is_busy_);
   if (!guard.owns()) return BusyFailure();
-  HY_TRY(Start(inputs, outputs, results, false));
-  HY_TRY(last_.device->Flush());
-  RunEvent event = last_;
-  event.keep_alive = shared_from_this();
-  return event;
+  return poison_.Run("session", AfterBadAlloc::kUsable, [&]() -> Result<RunEvent> {
+    HY_TRY(Start(inputs, outputs, results, false));
+    HY_TRY(last_.device->Flush());
+    RunEvent event = last_;
+    event.keep_alive = shared_from_this();
+    return event;
+  });
 }
 
 // Interpreted ops ---------------------------------------------------------------------------------

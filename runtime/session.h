@@ -13,6 +13,7 @@
 #include "hal/device.h"
 #include "runtime/interpreter.h"
 #include "runtime/loaded_program.h"
+#include "runtime/poison.h"
 #include "runtime/recording.h"
 #include "runtime/symbol_binding.h"
 
@@ -57,7 +58,8 @@ struct RunEvent {
 };
 
 // One thread at a time: a second one gets BUSY. Allocates nothing in a run that repeats the sizes
-// and the host pointers of one before. After a failed run the next one starts afresh.
+// and the host pointers of one before. After a failed run the next one starts afresh; after a failed
+// check inside (something other than bad_alloc was thrown) every later one is FAILED_PRECONDITION.
 class Session : public std::enable_shared_from_this<Session> {
  public:
   static std::shared_ptr<Session> Create(std::shared_ptr<LoadedProgram> program,
@@ -99,6 +101,8 @@ class Session : public std::enable_shared_from_this<Session> {
     uint32_t step = 0;
   };
 
+  Status Bind(std::span<const CallTensor> inputs, std::span<const CallTensor> outputs,
+              std::span<CallResult> results);
   Status Start(std::span<const CallTensor> inputs, std::span<const CallTensor> outputs,
                std::span<CallResult> results, bool caller_waits);
   Result<std::shared_ptr<const Recording>> FindRecording(std::span<const CallTensor> inputs);
@@ -121,6 +125,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::shared_ptr<LoadedProgram> program_;
   const SessionOptions options_;
   std::atomic<bool> is_busy_{false};
+  Poison poison_;
 
   std::vector<int64_t> symbols_;
   std::vector<TensorShape> shapes_;

@@ -56,13 +56,16 @@ Result<std::pair<std::string, GraphRecord::Attribute>> ReadAttribute(
 
 // The body of a function on one graph.
 template <typename Body>
+Status OnGraph(hy_graph_t* graph, Body&& body) {
+  HY_REQUIRE(graph);
+  const ExclusiveUse use(graph->is_busy);
+  HY_TRY(use.status());
+  return graph->poison.Run("graph", AfterBadAlloc::kPoisoned,
+                           [&]() -> Status { return body(graph->record); });
+}
+template <typename Body>
 hy_result WithGraph(hy_graph_t* graph, Body&& body) {
-  return Guarded([&]() -> Status {
-    HY_REQUIRE(graph);
-    const ExclusiveUse use(graph->is_busy);
-    HY_TRY(use.status());
-    return body(graph->record);
-  });
+  return Guarded([&]() -> Status { return OnGraph(graph, body); });
 }
 
 }  // namespace
@@ -103,23 +106,26 @@ hy_result hy_graph_input(hy_graph_t* graph, hy_string name, hy_dtype dtype, hy_s
 hy_result hy_graph_constant(hy_graph_t* graph, hy_string name, hy_dtype dtype, const int64_t* dims,
                             size_t rank, const void* data, size_t size_bytes,
                             void (*release)(void*), void* release_context, hy_value* out_value) {
-  return Guarded([&]() -> Status {
-    // First of all, so that the bytes are released however this call ends.
+  bool is_taken = false;  // from then on the bytes are released with their last user
+  const hy_result result = Guarded([&]() -> Status {
     const auto bytes = MakeByteSource(data, size_bytes, release, release_context);
-    HY_REQUIRE(graph);
-    HY_REQUIRE(out_value);
-    const ExclusiveUse use(graph->is_busy);
-    HY_TRY(use.status());
-    if (rank > 0) HY_REQUIRE(dims);
-    if (size_bytes > 0) HY_REQUIRE(data);
-    if (rank > HY_MAX_RANK) {
-      return InvalidArgument("A constant has rank {}; at most {} is possible.", rank, HY_MAX_RANK);
-    }
-    HY_ASSIGN(const std::string text, ToString(name, "name"));
-    HY_ASSIGN(const DType type, ReadDType(dtype));
-    HY_ASSIGN(*out_value, graph->record.AddConstant(text, type, {dims, dims + rank}, bytes));
-    return OkStatus();
+    is_taken = true;
+    return OnGraph(graph, [&](GraphRecord& record) -> Status {
+      HY_REQUIRE(out_value);
+      if (rank > 0) HY_REQUIRE(dims);
+      if (size_bytes > 0) HY_REQUIRE(data);
+      if (rank > HY_MAX_RANK) {
+        return InvalidArgument("A constant has rank {}; at most {} is possible.", rank,
+                               HY_MAX_RANK);
+      }
+      HY_ASSIGN(const std::string text, ToString(name, "name"));
+      HY_ASSIGN(const DType type, ReadDType(dtype));
+      HY_ASSIGN(*out_value, record.AddConstant(text, type, {dims, dims + rank}, bytes));
+      return OkStatus();
+    });
   });
+  if (!is_taken && release != nullptr) release(release_context);
+  return result;
 }
 
 hy_result hy_graph_op(hy_graph_t* graph, hy_string op, hy_string name, const hy_value* operands,

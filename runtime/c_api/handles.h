@@ -15,6 +15,7 @@
 #include "runtime/graph_record.h"
 #include "runtime/instance.h"
 #include "runtime/loaded_program.h"
+#include "runtime/poison.h"
 #include "runtime/session.h"
 
 struct hy_instance {
@@ -28,6 +29,7 @@ struct hy_device {
 struct hy_graph {
   std::shared_ptr<halyard::runtime::Instance> instance;
   std::atomic<bool> is_busy{false};
+  halyard::runtime::Poison poison;
   halyard::runtime::GraphRecord record;
 };
 struct hy_program {

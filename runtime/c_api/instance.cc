@@ -92,8 +92,7 @@ hy_result hy_enumerate_drivers(hy_instance_t* instance, hy_driver_info* infos, s
       hy_driver_info info = HY_DRIVER_INFO_INIT;
       info.name = ToC(drivers[i].name);
       info.status = static_cast<hy_result>(drivers[i].status.code());
-      info.reason =
-          ToC(drivers[i].status.ok() ? drivers[i].skipped : drivers[i].status.message());
+      info.reason = ToC(drivers[i].status.ok() ? drivers[i].skipped : drivers[i].status.message());
       info.device_count = static_cast<uint32_t>(drivers[i].devices.size());
       return WriteStruct(info, HY_STRUCT_DRIVER_INFO, kDriverInfoSize, "hy_driver_info", out);
     });

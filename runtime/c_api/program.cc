@@ -122,7 +122,9 @@ hy_result hy_program_compile(hy_instance_t* instance, const hy_compile_desc* des
     if (d.graph != nullptr) {
       const ExclusiveUse use(d.graph->is_busy);
       HY_TRY(use.status());
-      HY_ASSIGN(job.source.graph_text, d.graph->record.ToText());
+      HY_ASSIGN(job.source.graph_text, d.graph->poison.Run("graph", AfterBadAlloc::kUsable, [&] {
+        return d.graph->record.ToText();
+      }));
       job.source.graph_constants = d.graph->record.constants();
     }
     HY_ASSIGN(job.devices, ReadDevices(d.devices, d.device_count));
