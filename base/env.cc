@@ -10,7 +10,8 @@ namespace {
 constexpr EnvVarInfo kTable[] = {
     {EnvVar::kValidate, "HALYARD_VALIDATE", "0",
      "1 wraps every device in the validation layer, which checks each call against the contract of "
-     "`hal/` and says precisely what is wrong."},
+     "`hal/`, says precisely what is wrong, and runs one dispatch at a time, so that a fault names "
+     "it."},
     {EnvVar::kDump, "HALYARD_DUMP", "",
      "A pattern of pass names, `*` for all: the compiler writes the module after each such pass "
      "into "

@@ -77,6 +77,8 @@ class ValidationCommandBuffer final : public CommandBuffer {
   uint32_t dispatch_count() const override { return inner_->dispatch_count(); }
 
   CommandBuffer* inner() const { return inner_.get(); }
+  // Each command in a finished recording of its own, in order.
+  std::span<const Ref<CommandBuffer>> steps() const { return steps_; }
   // Hazards within stages once slots stand for `bindings` (the wrapper's buffers).
   Status CheckHazards(std::span<const BufferRange> bindings) const;
 
@@ -98,6 +100,9 @@ class ValidationCommandBuffer final : public CommandBuffer {
     bool is_alone_;
   };
   Result<CommandRange> Unwrap(const CommandRange& range) const;
+  // Makes a recording of one command; `record` records it there.
+  template <typename Record>
+  Status AddStep(const Record& record);
   // Keeps `range`'s buffer, so that hazards can be looked up at submissions.
   CommandRange Keep(const CommandRange& range);
 
@@ -106,6 +111,7 @@ class ValidationCommandBuffer final : public CommandBuffer {
   std::atomic<bool> is_recording_{false};
   size_t stage_ = 0;
   std::vector<Footprint> footprints_;
+  std::vector<Ref<CommandBuffer>> steps_;
   std::vector<Ref<Buffer>> kept_;
 };
 
@@ -140,6 +146,7 @@ class ValidationDevice final : public Device {
   }
 
   Status Submit(uint32_t queue, const SubmitInfo& info) override;
+  Result<Ref<CommandBuffer>> CreateInnerCommandBuffer() { return inner_->CreateCommandBuffer(); }
   Status QueueCopy(uint32_t queue, const Ordering& ordering, const BufferRange& source,
                    const BufferRange& target) override;
   Status QueueFill(uint32_t queue, const Ordering& ordering, const BufferRange& target,
@@ -155,6 +162,9 @@ class ValidationDevice final : public Device {
   }
 
  private:
+  // `info` names the inner device's objects; `steps` stand for its commands.
+  Status SubmitOneByOne(uint32_t queue, const SubmitInfo& info,
+                        std::span<const Ref<CommandBuffer>> steps);
   Result<Ref<Buffer>> Wrap(Ref<Buffer> buffer) {
     return Ref<Buffer>(
         MakeRef<ValidationBuffer>(Ref<ValidationDevice>::Share(this), std::move(buffer)));
@@ -229,6 +239,15 @@ Result<CommandRange> ValidationCommandBuffer::Unwrap(const CommandRange& range) 
   return inner;
 }
 
+template <typename Record>
+Status ValidationCommandBuffer::AddStep(const Record& record) {
+  HY_ASSIGN(Ref<CommandBuffer> step, device_->CreateInnerCommandBuffer());
+  HY_TRY(record(*step));
+  HY_TRY(step->Finish());
+  steps_.push_back(std::move(step));
+  return OkStatus();
+}
+
 CommandRange ValidationCommandBuffer::Keep(const CommandRange& range) {
   if (range.buffer) kept_.push_back(Ref<Buffer>::Share(range.buffer));
   return range;
@@ -253,6 +272,7 @@ Status ValidationCommandBuffer::Dispatch(const DispatchCommand& command) {
   }
   inner.bindings = bindings;
   HY_TRY(inner_->Dispatch(inner));
+  HY_TRY(AddStep([&](CommandBuffer& step) { return step.Dispatch(inner); }));
   Footprint footprint{fmt::format("dispatch '{}'", command.label), stage_, {}, {}};
   for (const CommandRange& range : command.bindings) footprint.touched.push_back(Keep(range));
   footprints_.push_back(std::move(footprint));
@@ -265,6 +285,7 @@ Status ValidationCommandBuffer::Copy(const CommandRange& source, const CommandRa
   HY_ASSIGN(CommandRange inner_source, Unwrap(source));
   HY_ASSIGN(CommandRange inner_target, Unwrap(target));
   HY_TRY(inner_->Copy(inner_source, inner_target));
+  HY_TRY(AddStep([&](CommandBuffer& step) { return step.Copy(inner_source, inner_target); }));
   footprints_.push_back({"a copy", stage_, {Keep(target)}, {Keep(source)}});
   return OkStatus();
 }
@@ -275,6 +296,8 @@ Status ValidationCommandBuffer::Fill(const CommandRange& target, uint64_t patter
   HY_TRY(recording.status());
   HY_ASSIGN(CommandRange inner_target, Unwrap(target));
   HY_TRY(inner_->Fill(inner_target, pattern, pattern_bytes));
+  HY_TRY(AddStep(
+      [&](CommandBuffer& step) { return step.Fill(inner_target, pattern, pattern_bytes); }));
   footprints_.push_back({"a fill", stage_, {Keep(target)}, {}});
   return OkStatus();
 }
@@ -370,8 +393,35 @@ Status ValidationDevice::Submit(uint32_t queue, const SubmitInfo& info) {
   inner.commands = commands->inner();
   if (commands->is_finished() && info.bindings.size() >= commands->slot_count()) {
     HY_TRY(commands->CheckHazards(info.bindings));
+    if (commands->steps().size() > 1) return SubmitOneByOne(queue, inner, commands->steps());
   }
   return inner_->Submit(queue, inner);
+}
+
+Status ValidationDevice::SubmitOneByOne(uint32_t queue, const SubmitInfo& info,
+                                        std::span<const Ref<CommandBuffer>> steps) {
+  // Step i waits for i + 1 and signals i + 2. The host signals 1 when all are queued; when one is
+  // refused, the earlier ones fail before they start, and the caller's signals are untouched, as if
+  // nothing had been queued.
+  HY_ASSIGN(const Ref<Semaphore> chain, inner_->CreateSemaphore(0));
+  std::vector<SemaphorePoint> first_waits(info.ordering.waits.begin(), info.ordering.waits.end());
+  first_waits.push_back({chain.get(), 1});
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const SemaphorePoint before{chain.get(), i + 1}, after{chain.get(), i + 2};
+    SubmitInfo step = info;
+    step.commands = steps[i].get();
+    if (i == 0) {
+      step.ordering.waits = first_waits;
+    } else {
+      step.ordering.waits = {&before, 1};
+    }
+    if (i + 1 < steps.size()) step.ordering.signals = {&after, 1};
+    if (Status status = inner_->Submit(queue, step); !status.ok()) {
+      chain->Fail(status);
+      return status;
+    }
+  }
+  return chain->Signal(1);
 }
 
 Status ValidationDevice::QueueCopy(uint32_t queue, const Ordering& ordering,

@@ -4,6 +4,9 @@
 // allocates and takes locks freely. Drivers already check single calls; this adds what needs memory
 // of earlier ones.
 //
+// The commands of a submission run one after the other, each as a submission of its own: a failure
+// or a fault names the one command, and those behind it do not run.
+//
 // On top of the drivers' checks it refuses:
 // - recording into one command buffer from two threads at once;
 // - a copy or fill whose target overlaps another command of the same stage, with the buffers that a

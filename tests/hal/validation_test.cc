@@ -125,5 +125,71 @@ TEST_F(ValidationTest, SmallThings) {
   EXPECT_FAILS(device_->LoadExecutable(source), kInvalidArgument, "'k' twice");
 }
 
+// Two gathers that fail and a copy stand in one stage, where a device may run them in any order.
+TEST_F(ValidationTest, OneCommandRunsAtATimeAndTheFirstThatFailsIsNamed) {
+  const cts::TestKernels& kernels = cts::CpuKernels();
+  const std::vector<uint8_t> image = kernels.Image(device_->capabilities());
+  ExecutableSource source;
+  source.format = kernels.format();
+  source.code = image;
+  const Ref<Executable> executable = device_->LoadExecutable(source).value();
+  constexpr int64_t kRows = 8;
+  std::vector<Ref<Buffer>> buffers;
+  for (int i = 0; i < 5; ++i) {
+    buffers.push_back(device_->AllocateBuffer(MemoryKind::kHostVisible, kRows * 8).value());
+    int64_t* data = reinterpret_cast<int64_t*>(buffers[i]->Map(0, kRows * 8).value());
+    for (int64_t row = 0; row < kRows; ++row) data[row] = i == 1 ? 100 + row : -1;
+  }
+  // Buffers: data, indices beyond it, two outputs, and a target of the copy.
+  const auto gather = [&](const char* label, size_t out) {
+    const CommandRange bindings[] = {cts::WholeDirect(buffers[0]), cts::WholeDirect(buffers[1]),
+                                     cts::WholeDirect(buffers[out])};
+    DispatchCommand command;
+    command.executable = executable.get();
+    command.entry = executable->FindEntry("gather").value();
+    command.grid[0] = kRows;
+    command.bindings = bindings;
+    command.scalars = {&kRows, 1};
+    command.label = label;
+    return commands_->Dispatch(command);
+  };
+  for (int round = 0; round < 20; ++round) {
+    commands_ = device_->CreateCommandBuffer().value();
+    EXPECT_OK(gather("first", 2));
+    EXPECT_OK(gather("second", 3));
+    EXPECT_OK(commands_->Fill(cts::WholeDirect(buffers[4]), 0, 8));
+    EXPECT_OK(commands_->Finish());
+    const Ref<Semaphore> end = device_->CreateSemaphore(0).value();
+    const SemaphorePoint signal{end.get(), 1};
+    EXPECT_OK(device_->Submit(0, {{{}, {&signal, 1}}, commands_.get(), {}}));
+    EXPECT_FAILS(device_->Wait({&signal, 1}, WaitMode::kAll, kInfiniteTimeout), kOutOfRange,
+                 "dispatch 'first'");
+    EXPECT_EQ(*reinterpret_cast<int64_t*>(buffers[4]->Map(0, 8).value()), -1)
+        << "what stands behind the failure does not run";
+  }
+}
+
+// When a later command is refused, nothing of the submission runs and its signals can be used
+// again.
+TEST_F(ValidationTest, ARefusedSubmissionQueuesNothing) {
+  EXPECT_OK(commands_->Fill(CommandRange::Slot(0, 0, 64), 7, 8));
+  EXPECT_OK(commands_->Fill(CommandRange::Slot(1, 64, 64), 7, 8));
+  EXPECT_OK(commands_->Finish());
+  const Ref<Buffer> buffer = device_->AllocateBuffer(MemoryKind::kHostVisible, 128).value();
+  auto* data = reinterpret_cast<int64_t*>(buffer->Map(0, 128).value());
+  std::fill_n(data, 16, -1);
+  const SemaphorePoint signal{semaphore_.get(), 6};
+  const BufferRange short_bindings[] = {{buffer.get(), 0, 64}, {b_.get(), 0, 64}};
+  EXPECT_FAILS(device_->Submit(0, {{{}, {&signal, 1}}, commands_.get(), short_bindings}),
+               kOutOfRange, "");
+  EXPECT_EQ(semaphore_->value(), 5u);
+  EXPECT_OK(semaphore_->status());
+  const BufferRange bindings[] = {{buffer.get(), 0, 64}, {b_.get(), 0, 128}};
+  EXPECT_OK(device_->Submit(0, {{{}, {&signal, 1}}, commands_.get(), bindings}));
+  EXPECT_OK(device_->Wait({&signal, 1}, WaitMode::kAll, kInfiniteTimeout));
+  EXPECT_EQ(data[0], 7);
+  EXPECT_EQ(data[8], -1);
+}
+
 }  // namespace
 }  // namespace halyard::hal
