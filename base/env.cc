@@ -45,6 +45,10 @@ constexpr EnvVarInfo kTable[] = {
      "1 writes `/tmp/perf-PID.map`, so that `perf` can name generated CPU kernels."},
     {EnvVar::kCudaLibrary, "HALYARD_CUDA_LIBRARY", "libcuda.so.1",
      "The library that the CUDA driver opens: a soname or a path. Tests name their stand-in here."},
+    {EnvVar::kNvrtcLibrary, "HALYARD_NVRTC_LIBRARY", "",
+     "The library that compiles CUDA kernels: a soname or a path. Unset: `libnvrtc.so.13` or `.12` "
+     "where "
+     "the system, the CUDA toolkit or a Python package of NVIDIA has it."},
 };
 
 const EnvVarInfo& InfoOf(EnvVar variable) { return kTable[static_cast<size_t>(variable)]; }
@@ -85,6 +89,15 @@ std::string EnvDefaultCacheFolder() {
   if (cache && *cache == '/') return std::string(cache) + "/halyard";
   const char* home = std::getenv("HOME");
   return home && *home == '/' ? std::string(home) + "/.cache/halyard" : std::string();
+}
+
+std::vector<std::string> EnvPythonFolders() {
+  std::vector<std::string> folders;
+  const char* virtual_env = std::getenv("VIRTUAL_ENV");
+  if (virtual_env && *virtual_env == '/') folders.emplace_back(virtual_env);
+  const char* home = std::getenv("HOME");
+  if (home && *home == '/') folders.push_back(std::string(home) + "/.local");
+  return folders;
 }
 
 std::string FormatEnvTable() {

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace halyard {
 
@@ -24,6 +25,7 @@ enum class EnvVar : uint8_t {
   kSpin,
   kPerfMap,
   kCudaLibrary,
+  kNvrtcLibrary,
 };
 
 struct EnvVarInfo {
@@ -46,6 +48,10 @@ int64_t EnvInt(EnvVar variable, int64_t fallback, int64_t min, int64_t max);
 // The user's cache folder for Halyard: `$XDG_CACHE_HOME/halyard`, else `$HOME/.cache/halyard`. Empty when
 // neither variable is an absolute path.
 std::string EnvDefaultCacheFolder();
+
+// Folders below which Python packages of this user lie in lib/python3.*/site-packages: `$VIRTUAL_ENV` and
+// `$HOME/.local`, as far as they are absolute paths.
+std::vector<std::string> EnvPythonFolders();
 
 // The text of docs/environment.md.
 std::string FormatEnvTable();

@@ -36,6 +36,11 @@ GpuTarget GpuTargetOf(const hal::Capabilities& capabilities) {
   gpu.max_grid[1] = compute.max_grid_y.ValueOr(1);
   gpu.max_grid[2] = compute.max_grid_z.ValueOr(1);
   gpu.unit_count = Narrow(compute.unit_count.ValueOr(0), 0);
+  if (gpu.compute_capability > 0) {
+    // The driver lists the instructions' shapes; our code builds larger ones from them.
+    gpu.matrix_shapes = CudaMatrixShapes(gpu.compute_capability);
+    return gpu;
+  }
   for (const hal::MatrixShape& shape : capabilities.matrix_shapes) {
     const Result<DType> input = ParseDType(shape.input_dtype);
     const Result<DType> accumulator = ParseDType(shape.output_dtype);

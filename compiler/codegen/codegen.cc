@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "compiler/codegen/cpu/emit.h"
+#include "compiler/codegen/cuda/emit.h"
 #include "compiler/codegen/spirv/emit.h"
 
 namespace halyard {
@@ -16,9 +17,9 @@ Result<std::vector<uint8_t>> EmitImage(const kernel::Module& module, const Targe
     case TargetKind::kVulkan:
       return spirv::EmitSpirvImage(module, target);
     case TargetKind::kCuda:
-      break;
+      return cuda::EmitCudaImage(module, target);
   }
-  return Unimplemented("There is no code generator for device '{}'.", target.name);
+  HY_UNREACHABLE("target kind {}", static_cast<int>(target.kind));
 }
 
 std::string_view ImageFormat(TargetKind kind) {

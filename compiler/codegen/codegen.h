@@ -14,8 +14,7 @@ namespace halyard {
 
 // The image that the driver of the target's kind loads, with one entry per kernel under its name,
 // in order. The module must be verified and its transcendentals expanded. May be called from
-// several threads at once. The failures are those of the code generator; UNIMPLEMENTED for a kind
-// without one.
+// several threads at once. The failures are those of the code generator.
 Result<std::vector<uint8_t>> EmitImage(const kernel::Module& module, const Target& target);
 
 // Its format, as hal::ExecutableSource::format names it.

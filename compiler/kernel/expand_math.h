@@ -19,6 +19,8 @@ namespace halyard::kernel {
 struct ExpandMathOptions {
   // The target fuses multiply and add. Without it polynomials are written as mul and add.
   bool has_fma = true;
+  // The target has instructions for exp2 and rsqrt of f32, which stay.
+  bool keeps_exp2_and_rsqrt = false;
 };
 
 // `kernel` must be verified; the result is.

@@ -9,10 +9,11 @@ namespace halyard::pipeline {
 
 kernel::Kernel ExpandMathFor(const kernel::Kernel& code, const Target& target) {
   kernel::ExpandMathOptions options;
-  options.has_fma =
-      target.kind == TargetKind::kCpu
-          ? (target.cpu_features & static_cast<uint64_t>(CpuFeature::kAvx2)) != 0
-          : (target.gpu.features & static_cast<uint64_t>(GpuFeature::kFma)) != 0;
+  options.has_fma = target.kind == TargetKind::kCpu
+                        ? (target.cpu_features & static_cast<uint64_t>(CpuFeature::kAvx2)) != 0
+                        : (target.gpu.features & static_cast<uint64_t>(GpuFeature::kFma)) != 0;
+  // CUDA's exp2 and rsqrt of f32 have 2 ULP at most over all numbers, subnormal ones too.
+  options.keeps_exp2_and_rsqrt = target.kind == TargetKind::kCuda;
   return kernel::ExpandMath(options.has_fma ? code : kernel::SplitFma(code), options);
 }
 

@@ -3,9 +3,9 @@
 // becomes several images, compiled at the same time; each is self-contained.
 #include <algorithm>
 
+#include "base/parallel.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/pipeline/assemble.h"
-#include "compiler/pipeline/parallel.h"
 
 namespace halyard::pipeline {
 namespace {
@@ -21,9 +21,12 @@ Status GenerateCode(CompileState& state) {
       new_place;  // [executable][entry] -> new place
   for (size_t e = 0; e < state.program.executables.size(); ++e) {
     program::Executable& whole = state.program.executables[e];
+    const Target& target = state.program.devices[whole.device].target;
     std::vector<kernel::Kernel>& kernels = state.executables[e].kernels;
+    // The kernels of one CUDA image are compiled at the same time as it is.
+    const bool splits = whole.code.empty() && target.kind != TargetKind::kCuda;
     const size_t parts =
-        whole.code.empty() ? (whole.entries.size() + kKernelsPerPart - 1) / kKernelsPerPart : 1;
+        splits ? (whole.entries.size() + kKernelsPerPart - 1) / kKernelsPerPart : 1;
     const size_t base = executables.size();
     executables.resize(base + parts);
     modules.resize(base + parts);

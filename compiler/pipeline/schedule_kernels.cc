@@ -5,10 +5,10 @@
 #include <map>
 
 #include "base/hash.h"
+#include "base/parallel.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/pipeline/canonical_kernel.h"
 #include "compiler/pipeline/expand_math.h"
-#include "compiler/pipeline/parallel.h"
 
 namespace halyard::pipeline {
 namespace {

@@ -111,7 +111,8 @@ uint64_t GpuFeaturesOf(int64_t compute_capability, bool has_programmatic_edges) 
   };
   add({GpuFeature::kInt8, GpuFeature::kInt16, GpuFeature::kInt64, GpuFeature::kFloat16,
        GpuFeature::kFloat64, GpuFeature::kStorage8, GpuFeature::kStorage16,
-       GpuFeature::kWorkgroupStorage8, GpuFeature::kWorkgroupStorage16, GpuFeature::kAtomicInt64});
+       GpuFeature::kWorkgroupStorage8, GpuFeature::kWorkgroupStorage16, GpuFeature::kAtomicInt64,
+       GpuFeature::kFloatControls, GpuFeature::kDenormPreserve, GpuFeature::kFma});
   if (compute_capability >= 75) add({GpuFeature::kMatrix});
   if (compute_capability >= 80) add({GpuFeature::kAsyncCopy, GpuFeature::kBFloat16});
   if (compute_capability >= 90 && has_programmatic_edges) add({GpuFeature::kDependentLaunch});
@@ -189,7 +190,10 @@ Result<hal::Capabilities> DescribeDevice(const Context& context, const CudaOptio
   if (out.compute.gpu_features.value & static_cast<uint64_t>(GpuFeature::kDependentLaunch)) {
     out.features.push_back("dependent-launch");
   }
-  if (api.halyard_takes_kernel_ir) out.features.push_back("kernel-ir");
+  if (api.halyard_takes_kernel_ir) {
+    out.features.push_back("kernel-ir");
+    out.compute.gpu_features.value |= static_cast<uint64_t>(GpuFeature::kKernelIr);
+  }
   out.executable_formats = {std::string(CudaExecutable::kImageFormat)};
   return out;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/pipeline/parallel.h"
+#include "base/parallel.h"
 
 #include <sched.h>
 
@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 
-namespace halyard::pipeline {
+namespace halyard {
 namespace {
 
 size_t UsableProcessors() {
@@ -40,4 +40,4 @@ Status ForEachInParallel(size_t count, const std::function<Status(size_t index)>
   return OkStatus();
 }
 
-}  // namespace halyard::pipeline
+}  // namespace halyard

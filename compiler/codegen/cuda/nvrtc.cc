@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/codegen/cuda/nvrtc.h"
+
+#include <glob.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "base/dylib.h"
+#include "base/env.h"
+
+namespace halyard::cuda {
+namespace {
+
+constexpr int kLogLines = 12;
+
+// Newest first, so that a new device finds a release that knows it.
+std::vector<std::string> Matches(const std::string& pattern) {
+  std::vector<std::string> paths;
+  glob_t found{};
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0) {
+    for (size_t i = 0; i < found.gl_pathc; ++i) paths.emplace_back(found.gl_pathv[i]);
+  }
+  globfree(&found);
+  std::reverse(paths.begin(), paths.end());
+  return paths;
+}
+
+Result<NvrtcApi> Load() {
+  const std::vector<std::string> candidates = internal::NvrtcCandidates();
+  Result<DynamicLibrary> library = DynamicLibrary::OpenFirst(candidates);
+  if (!library.ok()) {
+    return Unavailable(
+        "NVRTC, which compiles CUDA kernels, was not found; install it, or name it in "
+        "HALYARD_NVRTC_LIBRARY. Tried: {}.",
+        fmt::join(candidates, ", "));
+  }
+  NvrtcApi api;
+  const auto find = [&](auto* function, const char* name) -> Status {
+    HY_ASSIGN(void* address, library->FindSymbol(name));
+    *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(address);
+    return OkStatus();
+  };
+  HY_TRY(find(&api.version, "nvrtcVersion"));
+  HY_TRY(find(&api.create_program, "nvrtcCreateProgram"));
+  HY_TRY(find(&api.destroy_program, "nvrtcDestroyProgram"));
+  HY_TRY(find(&api.compile_program, "nvrtcCompileProgram"));
+  HY_TRY(find(&api.get_log_size, "nvrtcGetProgramLogSize"));
+  HY_TRY(find(&api.get_log, "nvrtcGetProgramLog"));
+  HY_TRY(find(&api.get_cubin_size, "nvrtcGetCUBINSize"));
+  HY_TRY(find(&api.get_cubin, "nvrtcGetCUBIN"));
+  HY_TRY(find(&api.get_error_string, "nvrtcGetErrorString"));
+  return api;
+}
+
+std::string FirstLines(const std::string& log) {
+  size_t end = 0;
+  for (int line = 0; line < kLogLines && end < log.size(); ++line) {
+    end = std::min(log.find('\n', end), log.size() - 1) + 1;
+  }
+  return log.substr(0, end);
+}
+
+// A program of NVRTC, destroyed on every way out.
+class Program {
+ public:
+  Program(const NvrtcApi& api, const std::string& name) : api_(api), name_(name) {}
+  ~Program() {
+    if (program_) api_.destroy_program(&program_);
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  Status Create(const std::string& source) {
+    const std::string file = name_ + ".cu";
+    return Check(api_.create_program(&program_, source.c_str(), file.c_str(), 0, nullptr, nullptr));
+  }
+
+  NvrtcApi::Code Compile(const std::vector<const char*>& options) {
+    return api_.compile_program(program_, static_cast<int>(options.size()), options.data());
+  }
+
+  Status Check(NvrtcApi::Code code) const {
+    if (code == 0) return OkStatus();
+    std::string log;
+    size_t size = 0;
+    if (program_ && api_.get_log_size(program_, &size) == 0 && size > 1) {
+      log.resize(size);
+      if (api_.get_log(program_, log.data()) != 0) log.clear();
+      while (!log.empty() && (log.back() == '\0' || log.back() == '\n')) log.pop_back();
+    }
+    return Internal("NVRTC does not compile kernel '{}': {}{}{}", name_,
+                    api_.get_error_string(code), log.empty() ? "." : ":\n", FirstLines(log));
+  }
+
+  Result<std::vector<uint8_t>> Cubin() const {
+    size_t size = 0;
+    HY_TRY(Check(api_.get_cubin_size(program_, &size)));
+    std::vector<uint8_t> cubin(size);
+    HY_TRY(Check(api_.get_cubin(program_, reinterpret_cast<char*>(cubin.data()))));
+    return cubin;
+  }
+
+ private:
+  const NvrtcApi& api_;
+  const std::string& name_;
+  NvrtcApi::Program program_ = nullptr;
+};
+
+}  // namespace
+
+namespace internal {
+
+std::vector<std::string> NvrtcCandidates() {
+  const std::string named = EnvString(EnvVar::kNvrtcLibrary);
+  if (!named.empty()) return {named};
+  std::vector<std::string> candidates = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+  // The toolkit's folders, then those that NVIDIA's Python packages install into.
+  for (const char* pattern :
+       {"/usr/local/cuda/lib64/libnvrtc.so.1[0-9]", "/usr/local/cuda-1*/lib64/libnvrtc.so.1[0-9]",
+        "/opt/cuda/lib64/libnvrtc.so.1[0-9]",
+        "/usr/local/lib/python3*/*-packages/nvidia/cu*/lib/libnvrtc.so.1[0-9]",
+        "/usr/lib/python3*/*-packages/nvidia/cu*/lib/libnvrtc.so.1[0-9]"}) {
+    const std::vector<std::string> found = Matches(pattern);
+    candidates.insert(candidates.end(), found.begin(), found.end());
+    if (found.empty()) candidates.emplace_back(pattern);
+  }
+  for (const std::string& folder : EnvPythonFolders()) {
+    const std::string pattern =
+        folder + "/lib/python3*/site-packages/nvidia/cu*/lib/libnvrtc.so.1[0-9]";
+    const std::vector<std::string> found = Matches(pattern);
+    candidates.insert(candidates.end(), found.begin(), found.end());
+    if (found.empty()) candidates.push_back(pattern);
+  }
+  return candidates;
+}
+
+}  // namespace internal
+
+Result<const NvrtcApi*> OpenNvrtc() {
+  // Never destroyed: a thread may compile while the process ends.
+  static std::mutex* mutex = new std::mutex;
+  static const NvrtcApi* loaded = nullptr;
+  const std::lock_guard<std::mutex> lock(*mutex);
+  if (loaded == nullptr) {
+    HY_ASSIGN(NvrtcApi api, Load());
+    loaded = new NvrtcApi(api);
+  }
+  return loaded;
+}
+
+Result<std::vector<uint8_t>> CompileCubin(const std::string& name, const std::string& source,
+                                          int32_t compute_capability) {
+  HY_ASSIGN(const NvrtcApi* api, OpenNvrtc());
+  Program program(*api, name);
+  HY_TRY(program.Create(source));
+  // 9.0 has instructions that only code for exactly this architecture may use.
+  const std::string architecture = fmt::format("--gpu-architecture=sm_{}{}", compute_capability,
+                                               compute_capability == 90 ? "a" : "");
+  std::vector<const char*> options = {architecture.c_str(), "--fmad=false", "--std=c++17",
+                                      "--disable-warnings", "--minimal"};
+  NvrtcApi::Code code = program.Compile(options);
+  if (code == NvrtcApi::kInvalidOption) {
+    options.pop_back();  // releases before 12.4 have no --minimal
+    code = program.Compile(options);
+  }
+  HY_TRY(program.Check(code));
+  return program.Cubin();
+}
+
+}  // namespace halyard::cuda
