@@ -25,7 +25,8 @@ struct FileHeader {
   uint64_t blob_bytes;
 };
 constexpr char kMagic[8] = "HYVKPC1";
-constexpr uint64_t kMaxBlobBytes = uint64_t{1} << 30;
+// Larger ones, full of what nobody uses any more, are started anew.
+constexpr uint64_t kMaxBlobBytes = uint64_t{256} << 20;
 
 uint64_t IdentityOf(const PhysicalDevice& device) {
   Hasher hasher;
