@@ -26,33 +26,6 @@ std::vector<std::string> Matches(const std::string& pattern) {
   return paths;
 }
 
-Result<NvrtcApi> Load() {
-  const std::vector<std::string> candidates = internal::NvrtcCandidates();
-  Result<DynamicLibrary> library = DynamicLibrary::OpenFirst(candidates);
-  if (!library.ok()) {
-    return Unavailable(
-        "NVRTC, which compiles CUDA kernels, was not found; install it, or name it in "
-        "HALYARD_NVRTC_LIBRARY. Tried: {}.",
-        fmt::join(candidates, ", "));
-  }
-  NvrtcApi api;
-  const auto find = [&](auto* function, const char* name) -> Status {
-    HY_ASSIGN(void* address, library->FindSymbol(name));
-    *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(address);
-    return OkStatus();
-  };
-  HY_TRY(find(&api.version, "nvrtcVersion"));
-  HY_TRY(find(&api.create_program, "nvrtcCreateProgram"));
-  HY_TRY(find(&api.destroy_program, "nvrtcDestroyProgram"));
-  HY_TRY(find(&api.compile_program, "nvrtcCompileProgram"));
-  HY_TRY(find(&api.get_log_size, "nvrtcGetProgramLogSize"));
-  HY_TRY(find(&api.get_log, "nvrtcGetProgramLog"));
-  HY_TRY(find(&api.get_cubin_size, "nvrtcGetCUBINSize"));
-  HY_TRY(find(&api.get_cubin, "nvrtcGetCUBIN"));
-  HY_TRY(find(&api.get_error_string, "nvrtcGetErrorString"));
-  return api;
-}
-
 std::string FirstLines(const std::string& log) {
   size_t end = 0;
   for (int line = 0; line < kLogLines && end < log.size(); ++line) {
@@ -135,6 +108,32 @@ std::vector<std::string> NvrtcCandidates() {
   return candidates;
 }
 
+Result<NvrtcApi> LoadNvrtc(const std::vector<std::string>& candidates) {
+  Result<DynamicLibrary> library = DynamicLibrary::OpenFirst(candidates);
+  if (!library.ok()) {
+    return Unavailable(
+        "NVRTC, which compiles CUDA kernels, was not found; install it, or name it in "
+        "HALYARD_NVRTC_LIBRARY. Tried: {}.",
+        fmt::join(candidates, ", "));
+  }
+  NvrtcApi api;
+  const auto find = [&](auto* function, const char* name) -> Status {
+    HY_ASSIGN(void* address, library->FindSymbol(name));
+    *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(address);
+    return OkStatus();
+  };
+  HY_TRY(find(&api.version, "nvrtcVersion"));
+  HY_TRY(find(&api.create_program, "nvrtcCreateProgram"));
+  HY_TRY(find(&api.destroy_program, "nvrtcDestroyProgram"));
+  HY_TRY(find(&api.compile_program, "nvrtcCompileProgram"));
+  HY_TRY(find(&api.get_log_size, "nvrtcGetProgramLogSize"));
+  HY_TRY(find(&api.get_log, "nvrtcGetProgramLog"));
+  HY_TRY(find(&api.get_cubin_size, "nvrtcGetCUBINSize"));
+  HY_TRY(find(&api.get_cubin, "nvrtcGetCUBIN"));
+  HY_TRY(find(&api.get_error_string, "nvrtcGetErrorString"));
+  return api;
+}
+
 }  // namespace internal
 
 Result<const NvrtcApi*> OpenNvrtc() {
@@ -143,7 +142,7 @@ Result<const NvrtcApi*> OpenNvrtc() {
   static const NvrtcApi* loaded = nullptr;
   const std::lock_guard<std::mutex> lock(*mutex);
   if (loaded == nullptr) {
-    HY_ASSIGN(NvrtcApi api, Load());
+    HY_ASSIGN(NvrtcApi api, internal::LoadNvrtc(internal::NvrtcCandidates()));
     loaded = new NvrtcApi(api);
   }
   return loaded;

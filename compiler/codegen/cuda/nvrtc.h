@@ -40,6 +40,8 @@ Result<std::vector<uint8_t>> CompileCubin(const std::string& name, const std::st
 namespace internal {
 // The files and sonames that OpenNvrtc tries, in order.
 std::vector<std::string> NvrtcCandidates();
+// The first of them that opens and has every function.
+Result<NvrtcApi> LoadNvrtc(const std::vector<std::string>& candidates);
 }  // namespace internal
 
 }  // namespace halyard::cuda
