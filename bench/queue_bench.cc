@@ -2,8 +2,9 @@
 // queue_bench: what the queues of a device cost, through the HAL alone, with the kernels of the
 // conformance suite. Prints the median of repeated blocks.
 //
-//   queue_bench DEVICE [ROUNDS]
+//   queue_bench DEVICE [ROUNDS [waiting]]
 //
+//   waiting            with CUDA kernels for programmatic dependent launch
 //   submit and wait    one dispatch of one workgroup, from the call to the caller's return
 //   replay of N        N dependent dispatches of one recording, per dispatch; with the same
 //   buffers,
@@ -178,14 +179,16 @@ class Bench {
 
 int Main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: queue_bench DEVICE [ROUNDS]\n");
+    std::fprintf(stderr, "usage: queue_bench DEVICE [ROUNDS [waiting]]\n");
     return 1;
   }
   hal::DriverRegistry registry;
   Must(RegisterAllDrivers(&registry));
   Ref<hal::Device> device = Must(registry.OpenDevice(argv[1]));
   const std::string driver = std::string(argv[1]).substr(0, std::string(argv[1]).find(':'));
-  const cts::TestKernels& kernels = driver == "cuda"     ? cts::CudaKernels()
+  const bool is_waiting = argc > 3 && std::string(argv[3]) == "waiting";
+  const cts::TestKernels& kernels = is_waiting           ? cts::CudaWaitingKernels()
+                                    : driver == "cuda"   ? cts::CudaKernels()
                                     : driver == "vulkan" ? cts::SpirvKernels()
                                                          : cts::CpuKernels();
   std::printf("%s\n", device->capabilities().identity.name.ValueOr(argv[1]).c_str());

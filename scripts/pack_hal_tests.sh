@@ -50,6 +50,7 @@ for driver in "${@:-cuda}"; do
       --gtest_filter="*/${driver}*" || status=1
   fi
   timeout 120 ./queue_bench "$driver" || status=1
+  [ "$driver" != cuda ] || timeout 120 ./queue_bench cuda 1000 waiting || status=1
 done
 exit $status
 RUN

@@ -60,6 +60,7 @@ std::vector<Backend> AllBackends() {
   Backend cuda_graphs = cuda;
   cuda_graphs.name = "cuda_graphs";
   cuda_graphs.path = "cuda:0?graph_commands=1&compute_queues=3";
+  cuda_graphs.kernels = &CudaWaitingKernels();
   Backend vulkan;
   vulkan.name = "vulkan";
   vulkan.path = "vulkan:0";

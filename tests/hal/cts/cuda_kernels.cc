@@ -91,13 +91,30 @@ bool Takes(const hal::Capabilities& capabilities, std::string_view feature) {
          capabilities.features.end();
 }
 
-std::vector<uint8_t> Build(const GpuImage& image_head, std::span<const uint8_t> module) {
+std::vector<uint8_t> Build(const GpuImage& image_head, std::span<const uint8_t> module,
+                           uint32_t flags) {
   GpuImage image = image_head;
   image.kernels = {{"add_scalar", module, 2, 1},
                    {"gather", module, 3, 1},
                    {"grid", module, 1, 2},
                    {"scratch", module, 1, 0}};
+  for (GpuKernel& kernel : image.kernels) kernel.flags = flags;
   return WriteGpuImage(image);
+}
+
+std::string Replace(std::string text, std::string_view from, std::string_view to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+// With the waits, which need sm_90.
+std::string WaitingPtx() {
+  std::string text = Replace(std::string(kPtx), "// wait",
+                             "griddepcontrol.wait;\n  griddepcontrol.launch_dependents;");
+  text = Replace(std::move(text), ".version 6.4", ".version 7.8");
+  return Replace(std::move(text), ".target sm_75", ".target sm_90");
 }
 
 std::vector<uint8_t> BytesOf(std::string_view text) {
@@ -108,6 +125,8 @@ std::vector<uint8_t> BytesOf(std::string_view text) {
 
 class CudaTestKernels final : public TestKernels {
  public:
+  explicit CudaTestKernels(bool is_waiting) : is_waiting_(is_waiting) {}
+
   std::string_view format() const override { return "cuda-image"; }
   size_t table_bytes() const override { return sizeof(GpuImageHeader) + 4 * sizeof(GpuImageEntry); }
 
@@ -161,30 +180,41 @@ class CudaTestKernels final : public TestKernels {
   }
 
  private:
-  static std::vector<uint8_t> ImageFor(const hal::Capabilities& capabilities, int64_t target) {
+  std::vector<uint8_t> ImageFor(const hal::Capabilities& capabilities, int64_t target) const {
+    constexpr auto kDependentLaunch = static_cast<uint64_t>(GpuFeature::kDependentLaunch);
+    const bool waits =
+        is_waiting_ && (capabilities.compute.gpu_features.ValueOr(0) & kDependentLaunch) != 0;
+    const uint32_t flags = waits ? kGpuEntryWaitsItself : 0;
     GpuImage image;
     image.target = static_cast<uint32_t>(target);
     if (Takes(capabilities, "kernel-ir")) {
       image.kind = GpuModuleKind::kKernelIr;
-      return Build(image, BytesOf(kKernelIr));
+      return Build(image, BytesOf(kKernelIr), flags);
     }
     const char* cubin = std::getenv("CTS_CUDA_CUBIN");
     // Another target is asked for only of text, which is made for the oldest.
-    if (cubin && target == capabilities.compute.compute_capability.ValueOr(0)) {
+    if (cubin && !waits && target == capabilities.compute.compute_capability.ValueOr(0)) {
       std::ifstream stream(cubin, std::ios::binary);
       std::vector<uint8_t> bytes{std::istreambuf_iterator<char>(stream), {}};
       image.kind = GpuModuleKind::kCubin;
-      return Build(image, bytes);
+      return Build(image, bytes, flags);
     }
     image.kind = GpuModuleKind::kPtx;
-    return Build(image, BytesOf(kPtx));
+    return Build(image, BytesOf(waits ? WaitingPtx() : std::string(kPtx)), flags);
   }
+
+  const bool is_waiting_;
 };
 
 }  // namespace
 
 const TestKernels& CudaKernels() {
-  static const CudaTestKernels kernels;
+  static const CudaTestKernels kernels(false);
+  return kernels;
+}
+
+const TestKernels& CudaWaitingKernels() {
+  static const CudaTestKernels kernels(true);
   return kernels;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The test kernels as PTX, written by hand. Parameters as base/gpu_kernel_abi.h orders them.
+// The test kernels as PTX, written by hand. Parameters as base/gpu_kernel_abi.h orders them. The lines
+// "// wait" stand where a kernel that is launched early has to wait for those before it.
 #pragma once
 
 #include <string_view>
@@ -15,6 +16,7 @@ inline constexpr std::string_view kPtx = R"(.version 6.4
 {
   .reg .b32 %r<2>;
   .reg .b64 %d<8>;
+  // wait
   ld.param.u64 %d1, [in];
   ld.param.u64 %d2, [out];
   ld.param.u64 %d3, [s];
@@ -34,6 +36,7 @@ inline constexpr std::string_view kPtx = R"(.version 6.4
   .reg .pred %p<3>;
   .reg .b32 %r<5>;
   .reg .b64 %d<12>;
+  // wait
   ld.param.u64 %d1, [data];
   ld.param.u64 %d2, [index];
   ld.param.u64 %d3, [out];
@@ -70,6 +73,7 @@ REPORT:
 {
   .reg .b32 %r<4>;
   .reg .b64 %d<12>;
+  // wait
   ld.param.u64 %d1, [out];
   ld.param.u64 %d2, [gx];
   ld.param.u64 %d3, [gy];
@@ -94,6 +98,7 @@ REPORT:
   .shared .align 64 .b8 memory[4096];
   .reg .b32 %r<2>;
   .reg .b64 %d<10>;
+  // wait
   ld.param.u64 %d1, [out];
   mov.u32 %r1, %ctaid.x;
   cvt.u64.u32 %d2, %r1;

@@ -51,8 +51,10 @@ std::vector<uint8_t> With(std::vector<uint8_t> image, size_t offset, T value) {
   return image;
 }
 
-const TestKernels& CpuKernels();    // x86-64 machine code
-const TestKernels& CudaKernels();   // PTX; Kernel IR where the device takes that
+const TestKernels& CpuKernels();   // x86-64 machine code
+const TestKernels& CudaKernels();  // PTX; Kernel IR where the device takes that
+// The same, for programmatic dependent launch where the device has it.
+const TestKernels& CudaWaitingKernels();
 const TestKernels& SpirvKernels();  // SPIR-V with physical addresses
 
 }  // namespace halyard::cts
