@@ -70,9 +70,10 @@ struct ScheduleRecord {
   int64_t nc = 0;     // columns of C per task, a multiple of nv * lanes
   OperandMode b = OperandMode::kPacked;
   bool pack_a = false;  // the broadcast side is copied into workgroup memory first
-  // GPU map, team and transpose. lanes: elements per vector; unroll: vectors per workitem (map),
-  // steps in flight (team); vector_loops: the innermost of the loops that are counted through
-  // together.
+  // GPU map, team and transpose. chunk: iterations of a spread loop that one workgroup does, 0: all
+  // (team: with a chunk, every spread loop is a dispatch of its own); lanes: elements per vector;
+  // unroll: vectors per workitem (map), steps in flight (team); vector_loops: the innermost of the
+  // loops that are counted through together.
   int32_t workgroup = 0;    // workitems
   int32_t team = 0;         // workitems that share an iteration
   int32_t side = 0;         // transpose: of the square

@@ -17,8 +17,9 @@ namespace {
 
 constexpr int64_t kWorkitemsPerUnit = 1024;  // that hide the latency of memory
 constexpr int32_t kWorkgroup = 256;
-constexpr int64_t kRowElements = 16;  // of a persistent row in one workitem
+constexpr int64_t kRowVectors = 4;  // of a persistent row in one workitem
 constexpr int64_t kMaxRowElements = 64;
+constexpr int64_t kLongRow = 512;
 constexpr int64_t kMaxWrittenOps = 1500;  // of loops that are written out
 
 int64_t Hint(const Nest& nest, Expr e) { return std::max<int64_t>(1, nest.exprs.HintOf(e)); }
@@ -58,6 +59,8 @@ class Enumerator {
     }
     if (pieces.size() == 1) main = &pieces[0];
     if (MayBeTeam(nest_, *main)) AddTeams(*main);
+    // One workitem for a row that keeps a workgroup busy takes seconds where there are few.
+    if (!records_.empty() && is_long_) return std::move(records_);
     if (std::optional<TransposePlan> plan = PlanTranspose(nest_, *main))
       AddTransposes(*main, *plan);
     AddMaps(*main);
@@ -110,12 +113,12 @@ class Enumerator {
       for (loop::OpId id : nest_.kernel.blocks[body].ops)
         has_loops |= nest_.kernel.ops[id].kind == OpKind::kLoop;
       int64_t ops = OpsBelow(nest_, body);
-      while (!has_loops && unroll < 4 && total / (lanes * unroll * 2) >= wanted * 2 &&
+      while (!has_loops && unroll < 2 && total / (lanes * unroll * 2) >= wanted * 2 &&
              ops * unroll * 4 <= kMaxWrittenOps / 10)
         unroll *= 2;
     }
     AddMap(piece, lanes, unroll);
-    if (unroll > 1) AddMap(piece, lanes, unroll / 2);
+    if (unroll > 1) AddMap(piece, lanes, unroll * 2);
     if (lanes > 2) AddMap(piece, lanes / 2, unroll);
     AddMap(piece, 1, 1);
   }
@@ -137,8 +140,15 @@ class Enumerator {
     }
   }
 
-  void AddTeam(int lanes, int unroll, int64_t team, bool columns, bool persistent,
-               int fastest = -1) {
+  // Parts of long loops, as many as keep the device busy where `blocks` workgroups do not.
+  int64_t ChunkFor(int64_t blocks, int64_t longest, int64_t step) const {
+    int64_t parts = (units_ * 8 + blocks - 1) / blocks;
+    int64_t chunk = (longest / parts + step) / step * step;
+    return blocks < units_ * 2 && chunk * 2 <= longest ? chunk : 0;
+  }
+
+  void AddTeam(int lanes, int unroll, int64_t team, bool columns, bool persistent, int fastest = -1,
+               int64_t chunk = 0) {
     ScheduleRecord record;
     record.kind = ScheduleKind::kGpuTeam;
     record.lanes = lanes;
@@ -152,6 +162,7 @@ class Enumerator {
     if (one_row_) record.team = record.workgroup;
     record.columns = columns;
     record.persistent = persistent;
+    record.chunk = chunk;
     if (fastest >= 0) record.vector_loops = {fastest};
     Add(record);
   }
@@ -172,6 +183,7 @@ class Enumerator {
       along_row = std::max(along_row, ContiguousAccesses(nest_, piece, loop.inner, loop.outer));
     }
     if (!reduces || longest < 8) return;
+    is_long_ = longest > kLongRow && rows < units_ * kWorkitemsPerUnit;
     int fastest = FastestLoop(piece, grid);
     int along_chain = fastest >= 0 ? ContiguousAccesses(nest_, piece, fastest, loops[0].outer) : 0;
     int64_t wanted = units_ * kWorkitemsPerUnit;
@@ -186,7 +198,7 @@ class Enumerator {
     int lanes = vectors ? VectorLanes(nest_, piece) : 1;
     while (lanes > 1 && longest < lanes * 4) lanes /= 2;
     int64_t most = std::min<int64_t>(1024, target_.gpu.max_workgroup_size);
-    int64_t team = std::min(Ceil2(longest / kRowElements), most);
+    int64_t team = std::min(Ceil2(longest / (kRowVectors * lanes)), most);
     // Few rows: larger teams.
     while (team < most && rows * team < wanted && team * lanes * 2 <= longest) team *= 2;
     auto fits = [&](int64_t size) {
@@ -199,6 +211,11 @@ class Enumerator {
       }
       return ops <= kMaxWrittenOps;
     };
+    if (MaySplit(nest_, piece)) {
+      int64_t size = std::min<int64_t>(kWorkgroup, most);
+      if (int64_t chunk = ChunkFor(rows, longest, size * lanes * 4))
+        AddTeam(lanes, 4, size, false, false, -1, chunk);
+    }
     if (fits(team)) AddTeam(lanes, 1, team, false, true);
     if (fits(team / 2)) AddTeam(lanes, 1, team / 2, false, true);
     if (fits(team * 2) && team * 2 * lanes <= longest) AddTeam(lanes, 1, team * 2, false, true);
@@ -213,6 +230,11 @@ class Enumerator {
         return;
     int lanes = MayVectorise(nest_, grid) ? VectorLanes(nest_, piece) : 1;
     while (lanes > 1 && rows < lanes * 8) lanes /= 2;
+    if (MaySplit(nest_, piece)) {
+      int64_t size = 8, width = int64_t{kWorkgroup} / size * lanes;
+      if (int64_t chunk = ChunkFor((rows + width - 1) / width, longest, size * 4))
+        AddTeam(lanes, 4, size, true, false, fastest != grid.back() ? fastest : -1, chunk);
+    }
     int64_t team = 1;
     while (team < 32 && rows / lanes * team < wanted && team * 4 <= longest) team *= 2;
     if (team == 1) return;
@@ -224,6 +246,7 @@ class Enumerator {
   ExprArena& exprs_;
   const Target& target_;
   int64_t units_ = 1;
+  bool is_long_ = false;
   bool one_row_ = false;  // a workgroup must not hold several
   std::vector<ScheduleRecord> records_;
 };

@@ -45,8 +45,10 @@ class GpuLoopBuilder {
  private:
   Status CheckRecord() const;
   Status BuildPiece(const Piece& piece, const std::string& suffix) {
+    if (record_.kind == ScheduleKind::kGpuTeam && record_.chunk > 0 && MaySplit(nest_, piece))
+      return BuildSplit(piece, suffix);
     if (record_.kind == ScheduleKind::kGpuTeam && MayBeTeam(nest_, piece))
-      return BuildTeam(piece, suffix);
+      return BuildTeam(piece, suffix, nullptr);
     if (record_.kind == ScheduleKind::kGpuTranspose)
       if (std::optional<TransposePlan> plan = PlanTranspose(nest_, piece)) {
         Writer writer(KernelName(nest_.kernel.name, suffix), IndexType(nest_));
@@ -60,13 +62,22 @@ class GpuLoopBuilder {
     return BuildMap(piece, suffix);
   }
   Status BuildMap(const Piece& piece, const std::string& suffix);
-  Status BuildTeam(const Piece& piece, const std::string& suffix);
+  // A stage of BuildSplit: which of the row's loops have run, and which runs here.
+  struct Cutting {
+    std::vector<loop::OpId> loops;
+    size_t current = 0;
+    std::map<std::pair<loop::OpId, size_t>, uint32_t> partials;  // workspaces, by accumulator
+    std::map<loop::BufferId, uint32_t> locals;                   // workspaces
+  };
+  Status BuildTeam(const Piece& piece, const std::string& suffix, Cutting* cutting);
+  Status BuildSplit(const Piece& piece, const std::string& suffix);
   std::set<loop::BufferId> LocalsOf(const Piece& piece) const;
   Status PlaceTeamBuffers(const Piece& piece, Writer& writer, TeamEmitter& emitter,
-                          const TeamEmitter::Team& team, Expr blocks, V row);
+                          const TeamEmitter::Team& team, Expr blocks, V row, Cutting* cutting);
   // Places a local buffer in a workspace; one part per `owner` of `owners`.
-  Status PlaceInWorkspace(loop::BufferId id, Emitter& emitter, Writer& writer, Expr owners,
-                          V owner);
+  // `index`: of a workspace that it has already; kNone: a new one.
+  Status PlaceInWorkspace(loop::BufferId id, Emitter& emitter, Writer& writer, Expr owners, V owner,
+                          uint32_t* index = nullptr);
   void Finish(Writer& writer, std::vector<Binding> bindings, std::vector<Expr> scalars,
               const Grid& grid);
 
@@ -88,6 +99,8 @@ Status GpuLoopBuilder::CheckRecord() const {
     return bad("an unroll that is no power of two up to 16");
   if (!IsPowerOfTwo(record_.workgroup) || record_.workgroup > target_.gpu.max_workgroup_size)
     return bad("a workgroup that is no power of two within the device's limit");
+  if (record_.kind == ScheduleKind::kGpuTeam && record_.chunk % record_.lanes != 0)
+    return bad("a chunk that is no multiple of its lanes");
   if (record_.kind == ScheduleKind::kGpuTeam &&
       (!IsPowerOfTwo(record_.team) || record_.workgroup % record_.team != 0 ||
        record_.workgroup % std::max(1, target_.gpu.subgroup_size) != 0))
@@ -113,7 +126,7 @@ std::set<loop::BufferId> GpuLoopBuilder::LocalsOf(const Piece& piece) const {
 }
 
 Status GpuLoopBuilder::PlaceInWorkspace(loop::BufferId id, Emitter& emitter, Writer& writer,
-                                        Expr owners, V owner) {
+                                        Expr owners, V owner, uint32_t* index) {
   const loop::Buffer& local = nest_.function.buffers[id];
   for (Expr symbol : exprs_.SymbolsOf(local.elements))
     if (exprs_.SymbolKindOf(symbol) != SymbolKind::kDim)
@@ -122,13 +135,17 @@ Status GpuLoopBuilder::PlaceInWorkspace(loop::BufferId id, Emitter& emitter, Wri
   Workspace workspace;
   int64_t element_bytes = std::max(1, BitWidth(local.dtype) / 8);
   workspace.bytes = exprs_.Mul(exprs_.Mul(owners, local.elements), exprs_.Const(element_bytes));
-  scheduled_.workspaces.push_back(workspace);
+  uint32_t place_index = index ? *index : kNone;
+  if (place_index == kNone) {
+    place_index = static_cast<uint32_t>(scheduled_.workspaces.size());
+    scheduled_.workspaces.push_back(workspace);
+  }
+  if (index) *index = place_index;
   kernel::Buffer parameter;
   parameter.name = local.name;
   parameter.dtype = local.dtype;
   parameter.access = kernel::Access::kReadWrite;
-  Binding binding{Binding::Kind::kWorkspace,
-                  static_cast<uint32_t>(scheduled_.workspaces.size() - 1)};
+  Binding binding{Binding::Kind::kWorkspace, place_index};
   kernel::BufferId place = emitter.AddBinding(binding, std::move(parameter));
   emitter.PlaceLocal(id, place,
                      owner == kNone ? kNone : writer.Mul(owner, emitter.Evaluate(local.elements)));
@@ -253,7 +270,8 @@ Status GpuLoopBuilder::BuildMap(const Piece& piece, const std::string& suffix) {
 }
 
 Status GpuLoopBuilder::PlaceTeamBuffers(const Piece& piece, Writer& writer, TeamEmitter& emitter,
-                                        const TeamEmitter::Team& team, Expr blocks, V row) {
+                                        const TeamEmitter::Team& team, Expr blocks, V row,
+                                        Cutting* cutting) {
   // Buffers that one op of the row writes and another one touches.
   std::map<loop::BufferId, std::pair<int, bool>> uses;
   for (const AccessSite& site : nest_.accesses) {
@@ -271,6 +289,12 @@ Status GpuLoopBuilder::PlaceTeamBuffers(const Piece& piece, Writer& writer, Team
                            FormatSchedule(record_), nest_.kernel.name);
   for (loop::BufferId id : locals) {
     const loop::Buffer& local = nest_.function.buffers[id];
+    if (cutting) {
+      uint32_t& index = cutting->locals.try_emplace(id, kNone).first->second;
+      HY_TRY(PlaceInWorkspace(id, emitter, writer, exprs_.Mul(blocks, exprs_.Const(rows_per_block)),
+                              row, &index));
+      continue;
+    }
     bool own = emitter.IsUsedByOwner(id);
     std::optional<int64_t> elements = exprs_.AsConst(local.elements);
     int64_t bytes = elements ? rows_per_block * *elements * (BitWidth(local.dtype) / 8) : INT64_MAX;
@@ -295,7 +319,21 @@ Status GpuLoopBuilder::PlaceTeamBuffers(const Piece& piece, Writer& writer, Team
   return OkStatus();
 }
 
-Status GpuLoopBuilder::BuildTeam(const Piece& piece, const std::string& suffix) {
+// One dispatch per spread loop, and one that finishes the rows where the last loop is a reduction.
+Status GpuLoopBuilder::BuildSplit(const Piece& piece, const std::string& suffix) {
+  Cutting cutting;
+  bool ends_with_reduction = false;
+  for (const RowLoop& loop : RowLoops(nest_, piece)) {
+    cutting.loops.push_back(nest_.loops[static_cast<size_t>(loop.outer)].op);
+    ends_with_reduction = loop.is_reduce;
+  }
+  size_t stages = cutting.loops.size() + (ends_with_reduction ? 1 : 0);
+  for (; cutting.current < stages; ++cutting.current)
+    HY_TRY(BuildTeam(piece, fmt::format("{}_part{}", suffix, cutting.current), &cutting));
+  return OkStatus();
+}
+
+Status GpuLoopBuilder::BuildTeam(const Piece& piece, const std::string& suffix, Cutting* cutting) {
   Writer writer(KernelName(nest_.kernel.name, suffix), IndexType(nest_));
   writer.SetWorkgroup(record_.workgroup, target_.gpu.subgroup_size);
   ChainSplit split = SplitChain(nest_, piece);
@@ -323,7 +361,7 @@ Status GpuLoopBuilder::BuildTeam(const Piece& piece, const std::string& suffix) 
     bool vectors = true;
     for (const RowLoop& loop : row_loops) vectors &= nest_.CanVectorise(loop.inner);
     team.lanes = vectors ? record_.lanes : 1;
-    team.persistent = record_.persistent;
+    team.persistent = record_.persistent && !cutting;
     team.member = team.size == team.workgroup
                       ? team.item
                       : writer.FloorMod(team.item, writer.Index(team.size), true);
@@ -333,19 +371,33 @@ Status GpuLoopBuilder::BuildTeam(const Piece& piece, const std::string& suffix) 
   int64_t rows_per_block =
       team.columns ? int64_t{team.width} * chain_lanes : team.workgroup / team.size;
   Expr blocks = exprs_.CeilDiv(rows, exprs_.Const(rows_per_block));
-  Grid grid(exprs_, target_, blocks);
+  bool has_loop = cutting && cutting->current < cutting->loops.size();
+  Expr extent, parts = exprs_.Const(1);
+  if (has_loop) {
+    for (const RowLoop& loop : row_loops)
+      if (nest_.loops[static_cast<size_t>(loop.outer)].op == cutting->loops[cutting->current])
+        extent = loop.extent;
+    parts = exprs_.CeilDiv(extent, exprs_.Const(record_.chunk));
+  }
+  Grid grid(exprs_, target_, exprs_.Mul(blocks, parts));
   V slot = team.columns ? writer.FloorMod(team.item, writer.Index(team.width), true)
            : team.size == team.workgroup
                ? writer.Index(0)
                : writer.FloorDiv(team.item, writer.Index(team.size), true);
-  V padded = writer.Add(writer.Mul(grid.Block(writer), writer.Index(rows_per_block)),
+  Emitter::Options options = GpuEmitterOptions();
+  TeamEmitter emitter(nest_, writer, options, team);
+  V block = grid.Block(writer), part = kNone;
+  if (has_loop) {
+    V count = emitter.Evaluate(parts);
+    part = writer.FloorMod(block, count, true);
+    block = writer.FloorDiv(block, count, true);
+  }
+  V padded = writer.Add(writer.Mul(block, writer.Index(rows_per_block)),
                         writer.Mul(slot, writer.Index(chain_lanes)));
   // Teams beyond the last row do what the first one does, but for its stores: barriers must be
   // reached by all.
   V row = split.grid.empty() ? writer.Index(0) : padded;
   V column_mask = kNone;
-  Emitter::Options options = GpuEmitterOptions();
-  TeamEmitter emitter(nest_, writer, options, team);
   bool branches = false;
   if (rows_per_block == 1 && grid.is_folded) {
     // Alike for the whole workgroup.
@@ -366,8 +418,49 @@ Status GpuLoopBuilder::BuildTeam(const Piece& piece, const std::string& suffix) 
     emitter.SetValid(valid);
   }
 
+  std::map<std::pair<loop::OpId, size_t>, kernel::BufferId> partial_places;
   emitter.SetLoops(TeamLoops(nest_, row_ops, &emitter));
-  HY_TRY(PlaceTeamBuffers(piece, writer, emitter, team, blocks, padded));
+  HY_TRY(PlaceTeamBuffers(piece, writer, emitter, team, blocks, padded, cutting));
+  if (cutting) {
+    TeamEmitter::Stage stage;
+    stage.done.insert(cutting->loops.begin(),
+                      cutting->loops.begin() + static_cast<ptrdiff_t>(cutting->current));
+    for (const RowLoop& loop : row_loops)
+      stage.parts[nest_.loops[static_cast<size_t>(loop.outer)].op] =
+          exprs_.CeilDiv(loop.extent, exprs_.Const(record_.chunk));
+    Expr padded_rows = exprs_.Mul(blocks, exprs_.Const(rows_per_block));
+    stage.row = padded;
+    stage.rows = emitter.Evaluate(padded_rows);
+    if (has_loop) {
+      stage.current = cutting->loops[cutting->current];
+      stage.is_last = cutting->current + 1 == cutting->loops.size() &&
+                      nest_.kernel.ops[stage.current].loop == loop::LoopKind::kParallel;
+      stage.part = part;
+      stage.begin = writer.Mul(part, writer.Index(record_.chunk));
+      stage.count = writer.Index(record_.chunk);
+      if (!exprs_.KnownMultipleOf(extent, record_.chunk))
+        stage.count = writer.Min(stage.count, writer.Sub(emitter.Evaluate(extent), stage.begin));
+    }
+    stage.place = [&, padded_rows, stage_parts = stage.parts](loop::OpId loop, size_t accumulator,
+                                                              DType dtype) {
+      auto [it, added] = cutting->partials.try_emplace(
+          std::pair(loop, accumulator), static_cast<uint32_t>(scheduled_.workspaces.size()));
+      if (added)
+        scheduled_.workspaces.push_back(Workspace{exprs_.Mul(
+            exprs_.Mul(padded_rows, stage_parts.at(loop)), exprs_.Const(BitWidth(dtype) / 8))});
+      auto [place, is_new] = partial_places.try_emplace(std::pair(loop, accumulator), kNone);
+      if (is_new) {
+        kernel::Buffer parameter;
+        parameter.name = fmt::format("part{}", it->second);
+        parameter.dtype = dtype;
+        parameter.access = kernel::Access::kReadWrite;
+        place->second = emitter.AddBinding(Binding{Binding::Kind::kWorkspace, it->second},
+                                           std::move(parameter));
+      }
+      return place->second;
+    };
+    emitter.SetStage(std::move(stage));
+  }
 
   if (team.columns) {
     Expr flat = exprs_.Loop("flat", rows);

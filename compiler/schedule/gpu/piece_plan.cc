@@ -166,6 +166,24 @@ bool ReadsItsStores(const Nest& nest, const Piece& piece) {
                      [&](loop::BufferId b) { return written.count(b) > 0; });
 }
 
+bool MaySplit(const Nest& nest, const Piece& piece) {
+  if (!MayBeTeam(nest, piece) || ReadsItsStores(nest, piece)) return false;
+  for (loop::OpId id : RowOps(nest, piece)) {
+    const Op& op = nest.kernel.ops[id];
+    if (op.kind == OpKind::kStore &&
+        nest.function.buffers[op.buffer].role == loop::BufferRole::kLocal)
+      return false;
+  }
+  auto is_fixed = [&](Expr e) {
+    for (Expr symbol : nest.exprs.SymbolsOf(e))
+      if (nest.exprs.SymbolKindOf(symbol) != SymbolKind::kDim) return false;
+    return true;
+  };
+  for (const RowLoop& loop : RowLoops(nest, piece))
+    if (!is_fixed(loop.extent)) return false;
+  return true;
+}
+
 int ContiguousAccesses(const Nest& nest, const Piece& piece, int loop, int inside) {
   int count = 0;
   for (const AccessSite& site : nest.accesses) {

@@ -29,6 +29,9 @@ bool MayBeTeam(const Nest& nest, const Piece& piece);
 // iteration: a team must not repeat a row.
 bool ReadsItsStores(const Nest& nest, const Piece& piece);
 
+// The loops of a row may be cut into parts that run in dispatches of their own.
+bool MaySplit(const Nest& nest, const Piece& piece);
+
 // The row's loops that a team spreads, as indices of the nest (outermost of each perfect nest), and
 // the innermost of each.
 struct RowLoop {

@@ -104,9 +104,12 @@ bool TeamEmitter::IsUsedByOwner(loop::BufferId buffer) {
 Status TeamEmitter::EmitRow(const std::vector<loop::OpId>& ops) {
   V first = writer_.Compare(Opcode::kEq, team_.member, writer_.Index(0));
   guard_ = first;
+  if (stage_ && stage_->part != kNone)
+    guard_ = AndMask(first, writer_.Compare(Opcode::kEq, stage_->part, writer_.Index(0)));
   for (loop::OpId id : ops) {
     OrderMemory({id});
     HY_TRY(EmitOp(id));
+    if (stage_ && id == stage_->current && !stage_->is_last) break;
   }
   return OkStatus();
 }
@@ -161,6 +164,7 @@ Status TeamEmitter::EmitLoad(const Op& op) {
 }
 
 Status TeamEmitter::EmitStore(const Op& op) {
+  if (stage_ && !stage_->is_last && step_ == nullptr) return OkStatus();
   auto it = registers_.find(op.buffer);
   if (it == registers_.end()) return Guarded(op, [&] { return Emitter::EmitStore(op); });
   it->second[step_->number] = writer_.Splat(ValueOf(op.operands[0]), axis_.lanes);
@@ -179,6 +183,11 @@ Status TeamEmitter::EmitLoop(loop::OpId id) {
   for (size_t i = 0; i + 1 < loop.nest.size(); ++i)
     for (loop::OpId constant : kernel_.blocks[kernel_.ops[loop.nest[i]].body].ops)
       if (kernel_.ops[constant].kind == OpKind::kConst) HY_TRY(EmitOp(constant));
+  if (stage_ && stage_->done.count(id) > 0) {
+    if (inner.loop == LoopKind::kReduce)
+      FinishReduce(kernel_.ops[id], loop.extent, CombineParts(id, inner));
+    return OkStatus();
+  }
   V row_guard = guard_;
   if (inner.loop == LoopKind::kParallel) {
     HY_TRY(Spread(loop, nullptr));
@@ -189,6 +198,10 @@ Status TeamEmitter::EmitLoop(loop::OpId id) {
   HY_TRY(Spread(loop, &accumulators));
   guard_ = row_guard;
   std::vector<V> results = CombineTeam(inner, std::move(accumulators));
+  if (stage_) {
+    StoreParts(id, results);
+    return OkStatus();
+  }
   FinishReduce(kernel_.ops[id], loop.extent, results);
   return OkStatus();
 }
@@ -204,14 +217,14 @@ TeamEmitter::Step TeamEmitter::StepAt(const TeamLoop& loop, V start, int64_t num
                   ? writer_.Add(start, team_.member)
                   : writer_.Add(start, writer_.Mul(team_.member, writer_.Index(team_.lanes)));
   if (whole) return step;
-  V extent = Evaluate(loop.extent);
+  V extent = writer_.Add(Begin(loop), Count(loop));
   V inside = writer_.Compare(Opcode::kLt, step.base, extent);
   if (!team_.columns && !exprs_.KnownMultipleOf(loop.extent, team_.lanes)) {
     V index = writer_.Add(step.base, writer_.Iota(writer_.index_dtype(), team_.lanes));
     step.mask = writer_.Compare(Opcode::kLt, index, writer_.Splat(extent, team_.lanes));
   }
   step.active = inside;
-  step.base = writer_.Select(inside, step.base, writer_.Index(0));
+  step.base = writer_.Select(inside, step.base, Begin(loop));
   return step;
 }
 
@@ -264,16 +277,16 @@ Status TeamEmitter::SpreadLooped(const TeamLoop& loop, int64_t stride,
                                  std::vector<V>* accumulators) {
   const Op& inner = kernel_.ops[loop.nest.back()];
   int chains = team_.unroll;
-  V end = Evaluate(loop.extent);
-  V zero = writer_.Index(0), step = writer_.Index(stride * chains);
-  V main = writer_.Sub(end, writer_.FloorMod(end, step, true));
+  V begin = Begin(loop), count = Count(loop), step = writer_.Index(stride * chains);
+  V whole_count = writer_.Sub(count, writer_.FloorMod(count, step, true));
+  V main = writer_.Add(begin, whole_count), end = writer_.Add(begin, count);
   std::vector<V> carried = accumulators ? *accumulators : std::vector<V>();
   size_t width = carried.size();
   for (int c = 1; c < chains; ++c)
     for (size_t i = 0; i < width; ++i) carried.push_back(carried[i]);
-  if (writer_.AsConst(main) != 0) {
+  if (writer_.AsConst(whole_count) != 0) {
     Writer::Loop whole =
-        writer_.BeginFor(zero, main, step, carried, writer_.AsConst(main).has_value());
+        writer_.BeginFor(begin, main, step, carried, writer_.AsConst(whole_count).has_value());
     std::vector<V> next = whole.carried;
     for (int c = 0; c < chains; ++c) {
       V start = writer_.Add(whole.variable, writer_.Index(stride * c));
@@ -293,7 +306,7 @@ Status TeamEmitter::SpreadLooped(const TeamLoop& loop, int64_t stride,
     }
   }
   carried.resize(width);
-  if (!writer_.AsConst(end) || writer_.AsConst(main) != writer_.AsConst(end)) {
+  if (!writer_.AsConst(count) || writer_.AsConst(whole_count) != writer_.AsConst(count)) {
     Writer::Loop rest = writer_.BeginFor(main, end, writer_.Index(stride), carried, false);
     std::vector<V> next = rest.carried;
     HY_TRY(RunStep(loop, StepAt(loop, rest.variable, 0, false), accumulators ? &next : nullptr));
@@ -302,6 +315,47 @@ Status TeamEmitter::SpreadLooped(const TeamLoop& loop, int64_t stride,
   if (!accumulators) return OkStatus();
   *accumulators = std::move(carried);
   return team_.columns ? OkStatus() : FoldLanes(inner, accumulators);
+}
+
+// The iterations of a spread loop that this team runs.
+V TeamEmitter::Begin(const TeamLoop& loop) {
+  bool is_part = stage_ && loop.nest[0] == stage_->current;
+  return is_part ? stage_->begin : writer_.Index(0);
+}
+
+V TeamEmitter::Count(const TeamLoop& loop) {
+  bool is_part = stage_ && loop.nest[0] == stage_->current;
+  return is_part ? stage_->count : Evaluate(loop.extent);
+}
+
+// Where a part's accumulators are: rows hold their parts together, columns their neighbours.
+V TeamEmitter::PartIndex(loop::OpId id, V part) {
+  if (team_.columns) return writer_.Add(writer_.Mul(part, stage_->rows), stage_->row);
+  return writer_.Add(writer_.Mul(stage_->row, Evaluate(stage_->parts.at(id))), part);
+}
+
+void TeamEmitter::StoreParts(loop::OpId id, const std::vector<V>& values) {
+  std::vector<V> wide = Widened(values);
+  V index = PartIndex(id, stage_->part);
+  writer_.BeginIf(writer_.Compare(Opcode::kEq, team_.member, writer_.Index(0)));
+  for (size_t i = 0; i < wide.size(); ++i)
+    writer_.Store(stage_->place(id, i, writer_.TypeOf(wide[i]).dtype), index,
+                  writer_.Splat(wide[i], axis_.lanes), kNone, axis_.lanes);
+  writer_.EndIf({});
+}
+
+std::vector<V> TeamEmitter::CombineParts(loop::OpId id, const Op& inner) {
+  std::vector<V> values = Identities(inner, axis_.lanes);
+  V parts = Evaluate(stage_->parts.at(id));
+  Writer::Loop loop =
+      writer_.BeginFor(team_.member, parts, writer_.Index(team_.size), values, false);
+  std::vector<V> sum = loop.carried, wide = Widened(values), loaded;
+  V index = PartIndex(id, loop.variable);
+  for (size_t i = 0; i < wide.size(); ++i)
+    loaded.push_back(writer_.Load(stage_->place(id, i, writer_.TypeOf(wide[i]).dtype), index,
+                                  axis_.lanes, /*stable=*/false, axis_.lanes));
+  Combine(inner, sum, Narrowed(loaded, values));
+  return CombineTeam(inner, writer_.EndFor(sum));
 }
 
 // From one accumulator per lane to scalars.

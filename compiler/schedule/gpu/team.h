@@ -11,8 +11,10 @@
 // read by several loops stays in registers, and so do local buffers.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -43,7 +45,24 @@ class TeamEmitter : public Emitter {
     V valid = kernel::kNone;   // false: a repeated row that stores nothing; kNone: no such rows
   };
 
+  // One of several dispatches that share the rows' loops: each spread loop runs in one of them, cut
+  // into parts that are teams of their own. Parts of a reduction go through a workspace, where the
+  // dispatches after it combine them in a fixed order.
+  struct Stage {
+    loop::OpId current = loop::kNone;  // the loop that runs here; kNone: none does
+    std::set<loop::OpId> done;         // ran in earlier stages
+    bool is_last = true;               // what the row stores outside its loops is stored here
+    V part = kernel::kNone;            // of the current loop that this team runs
+    V begin = kernel::kNone, count = kernel::kNone;  // iterations of the part
+    V row = kernel::kNone, rows = kernel::kNone;     // of the workspaces; rows: how many
+    std::map<loop::OpId, Expr> parts;                // of each loop
+    // The workspace of an accumulator of a loop.
+    std::function<kernel::BufferId(loop::OpId loop, size_t accumulator, DType dtype)> place;
+  };
+
   TeamEmitter(const Nest& nest, Writer& writer, Options options, Team team);
+
+  void SetStage(Stage stage) { stage_ = std::move(stage); }
 
   // The loops of the row's body that are spread; one entry per op, made by TeamLoops.
   void SetLoops(std::map<loop::OpId, TeamLoop> loops) { loops_ = std::move(loops); }
@@ -73,6 +92,8 @@ class TeamEmitter : public Emitter {
   };
 
   Step StepAt(const TeamLoop& loop, V start, int64_t number, bool whole);
+  V Begin(const TeamLoop& loop);
+  V Count(const TeamLoop& loop);
   Status RunStep(const TeamLoop& loop, const Step& step, std::vector<V>* accumulators);
   Status Spread(const TeamLoop& loop, std::vector<V>* accumulators);
   Status SpreadRows(const TeamLoop& loop, std::vector<V>* accumulators);
@@ -83,6 +104,9 @@ class TeamEmitter : public Emitter {
   void CombineSubgroup(const loop::Op& op, std::vector<V>& values, int members);
   std::vector<V> Widened(const std::vector<V>& values);
   std::vector<V> Narrowed(const std::vector<V>& values, const std::vector<V>& like);
+  std::vector<V> CombineParts(loop::OpId id, const loop::Op& inner);
+  void StoreParts(loop::OpId id, const std::vector<V>& values);
+  V PartIndex(loop::OpId id, V part);
   void OrderMemory(const std::vector<loop::OpId>& ops);
   template <class F>
   Status Guarded(const loop::Op& op, F emit);
@@ -90,6 +114,7 @@ class TeamEmitter : public Emitter {
   const Nest& nest_;
   Team team_;
   std::map<loop::OpId, TeamLoop> loops_;
+  std::optional<Stage> stage_;
   std::set<loop::BufferId> shared_, read_since_, written_since_;
   std::map<loop::BufferId, std::map<int64_t, V>> registers_;  // by step
   V guard_ = kernel::kNone;                                   // of stores

@@ -80,6 +80,7 @@ Status RunScheduled(const loop::Function& function, const ScheduledKernel& built
   }
   for (const Workspace& workspace : built.workspaces)
     workspaces.emplace_back(static_cast<size_t>(evaluator.Size(workspace.bytes)), 0xfe);
+  std::set<uint32_t> filled;  // workspaces that an earlier dispatch wrote
   for (const Dispatch& dispatch : built.dispatches) {
     const kernel::Kernel& kernel = built.kernels[dispatch.kernel];
     std::vector<std::vector<uint8_t>*> data;
@@ -114,15 +115,33 @@ Status RunScheduled(const loop::Function& function, const ScheduledKernel& built
         argument.data = data[i]->data();
         argument.elements =
             static_cast<int64_t>(data[i]->size()) / (BitWidth(kernel.buffers[i].dtype) / 8);
-        argument.initialised = dispatch.bindings[i].kind != Binding::Kind::kWorkspace;
+        argument.initialised = dispatch.bindings[i].kind != Binding::Kind::kWorkspace ||
+                               filled.count(dispatch.bindings[i].index) > 0;
         arguments.push_back(argument);
       }
       HY_TRY(kernel::Interpret(kernel, arguments, scalars, grid, &error));
+      for (const Binding& binding : dispatch.bindings)
+        if (binding.kind == Binding::Kind::kWorkspace) filled.insert(binding.index);
     }
     if (error.state != 0) return Internal("A kernel reports an error.");
   }
   return OkStatus();
 }
+
+}  // namespace
+
+void AddSplitRecords(std::vector<ScheduleRecord>* records) {
+  for (size_t i = 0, count = records->size(); i < count; ++i) {
+    ScheduleRecord record = (*records)[i];
+    if (record.kind != ScheduleKind::kGpuTeam || record.chunk > 0) continue;
+    record.chunk = int64_t{record.team} * record.lanes * 2;
+    record.persistent = false;
+    if (!record.columns) record.team = record.workgroup;
+    records->push_back(record);
+  }
+}
+
+namespace {
 
 void Compare(const loop::Function& function, const std::vector<TestBuffer>& expected,
              const std::vector<std::vector<uint8_t>>& bytes, double tolerance) {
@@ -187,6 +206,7 @@ void CheckOn(std::span<const char* const> targets, std::string_view text, const 
       Result<std::vector<ScheduleRecord>> records = EnumerateSchedules(function, k, *target);
       ASSERT_TRUE(records.ok()) << records.status().ToString();
       ASSERT_FALSE(records->empty());
+      AddSplitRecords(&*records);
       size_t rank = 0;
       for (const ScheduleRecord& record : *records) {
         std::string record_text = FormatSchedule(record);

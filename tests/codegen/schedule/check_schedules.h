@@ -11,9 +11,14 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/schedule/schedule.h"
+
 namespace halyard::schedule {
 
 using Dims = std::map<std::string, int64_t>;
+
+// Adds to each team schedule for GPUs the same in small parts, which only long rows would get.
+void AddSplitRecords(std::vector<ScheduleRecord>* records);
 
 // f32: a few roundings of values near 1.
 inline constexpr double kClose = 4e-6;

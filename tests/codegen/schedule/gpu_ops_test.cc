@@ -16,6 +16,7 @@
 #include "compiler/loop/text.h"
 #include "compiler/passes/loop_fuse.h"
 #include "compiler/schedule/schedule.h"
+#include "tests/codegen/schedule/check_schedules.h"
 #include "tests/compiler/ops/op_examples.h"
 
 namespace halyard::schedule {
@@ -35,6 +36,7 @@ class Runner {
   Status Enumerate() {
     for (uint32_t k = 0; k < function_.kernels.size(); ++k) {
       HY_ASSIGN(std::vector<ScheduleRecord> records, EnumerateSchedules(function_, k, target_));
+      AddSplitRecords(&records);
       rounds = std::max(rounds, records.size());
       records_.push_back(std::move(records));
     }
