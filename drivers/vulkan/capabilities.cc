@@ -120,6 +120,8 @@ uint64_t GpuFeatures(const DeviceHandle& device) {
        GpuFeature::kBFloat16},
       {keeps_specials && rounds_to_even, GpuFeature::kFloatControls},
       {keeps_subnormals, GpuFeature::kDenormPreserve},
+      // Vulkan cannot be asked; on this driver GLSL's fma is one FFMA or DFMA.
+      {p.driverID == VK_DRIVER_ID_NVIDIA_PROPRIETARY, GpuFeature::kFma},
   };
   uint64_t bits = 0;
   for (const auto& [has, feature] : rows) {
