@@ -70,6 +70,8 @@ class ContractionBuilder {
   Status SumCopied(V lo, V hi);  // asynchronous copies
   void Multiply(V row_base, V col_base, std::vector<V>& sums);
   void MultiplyFragments(V row_base, V col_base, std::vector<V>& sums);
+  std::vector<V> LoadFragments(V row_base, V col_base, int64_t step);
+  void MultiplyStep(std::span<const V> fragments, std::vector<V>& sums);
   Status StoreItems();
   Status StoreFragments();
   // One vector of C at (row, col) goes through the epilogue or into the workspace. kNone: the place
@@ -320,42 +322,75 @@ Status ContractionBuilder::SumAhead(V lo, V hi) {
 }
 
 // stages - 1 tiles are on their way while one is multiplied. One barrier a step: after it, everyone
-// has left the tile that this step's copies overwrite.
+// has left the tile that the next copies overwrite. Fragments are read one step of the matrix shape
+// ahead, the first ones of a tile before the last products of the tile before it.
 Status ContractionBuilder::SumCopied(V lo, V hi) {
-  const V step = writer_.Index(tile_.k), one = writer_.Index(1);
+  const V depth = writer_.Index(tile_.k), one = writer_.Index(1);
   const V row_size = writer_.Index(row_stage_->tile_elements());
   const V col_size = writer_.Index(col_stage_->tile_elements());
   const auto copy = [&](V tile, V stage) -> Status {
     writer_.BeginIf(writer_.Compare(Opcode::kLt, tile, hi));
-    HY_TRY(row_stage_->Copy(writer_.Mul(stage, row_size), writer_.Mul(tile, step)));
-    HY_TRY(col_stage_->Copy(writer_.Mul(stage, col_size), writer_.Mul(tile, step)));
+    HY_TRY(row_stage_->Copy(writer_.Mul(stage, row_size), writer_.Mul(tile, depth)));
+    HY_TRY(col_stage_->Copy(writer_.Mul(stage, col_size), writer_.Mul(tile, depth)));
     writer_.EndIf({});
     writer_.Do(Opcode::kAsyncCommit, {}, {});
     return OkStatus();
+  };
+  const auto fragments_of = [&](V stage, int64_t step) {
+    return LoadFragments(writer_.Mul(stage, row_size), writer_.Mul(stage, col_size), step);
+  };
+  const auto wait = [&](int64_t pending) {
+    writer_.Do(Opcode::kAsyncWait, {}, {pending});
+    writer_.Barrier();
   };
   const int64_t ahead = tile_.stages - 1;
   for (int64_t s = 0; s < ahead; ++s) {
     HY_TRY(copy(writer_.Add(lo, writer_.Index(s)), writer_.Index(s)));
   }
+  wait(ahead - 1);
+  const size_t sum_count = sums_.size();
   std::vector<V> carried = sums_;
   carried.push_back(writer_.Index(0));      // the stage to read
   carried.push_back(writer_.Index(ahead));  // the stage to fill
-  const Writer::Loop loop = writer_.BeginFor(lo, hi, one, carried, tile_.split == 1);
-  std::vector<V> sums(loop.carried.begin(), loop.carried.end() - 2);
-  const V read = loop.carried[sums.size()], fill = loop.carried[sums.size() + 1];
-  writer_.Do(Opcode::kAsyncWait, {}, {ahead - 1});
-  writer_.Barrier();
+  // A part of k beyond its end multiplies nothing, but reads what a tile would be.
+  if (tile_.split > 1) writer_.BeginIf(writer_.Compare(Opcode::kLt, lo, hi));
+  const std::vector<V> first = fragments_of(writer_.Index(0), 0);
+  carried.insert(carried.end(), first.begin(), first.end());
+  const Writer::Loop loop = writer_.BeginFor(lo, hi, one, carried, true);
+  const auto begin = loop.carried.begin();
+  std::vector<V> sums(begin, begin + static_cast<long>(sum_count));
+  const V read = loop.carried[sum_count], fill = loop.carried[sum_count + 1];
+  std::vector<V> now(begin + static_cast<long>(sum_count) + 2, loop.carried.end());
   HY_TRY(copy(writer_.Add(loop.variable, writer_.Index(ahead)), fill));
-  Multiply(writer_.Mul(read, row_size), writer_.Mul(read, col_size), sums);
-  const auto next = [&](V stage) {
+  const auto after = [&](V stage) {
     const V more = writer_.Add(stage, one);
     return writer_.Select(writer_.Compare(Opcode::kEq, more, writer_.Index(tile_.stages)),
                           writer_.Index(0), more);
   };
-  sums.push_back(next(read));
-  sums.push_back(next(fill));
+  const V is_there = writer_.Compare(Opcode::kLt, writer_.Add(loop.variable, one), hi);
+  const V next_stage = after(read);
+  for (int64_t step = 0; step < tile_.k; step += shape_.k) {
+    std::vector<V> next;
+    if (step + shape_.k < tile_.k) {
+      next = fragments_of(read, step + shape_.k);
+    } else {
+      wait(ahead - 1);
+      // After the last tile, any that is there.
+      next = fragments_of(writer_.Select(is_there, next_stage, read), 0);
+    }
+    MultiplyStep(now, sums);
+    now = std::move(next);
+  }
+  sums.push_back(next_stage);
+  sums.push_back(after(fill));
+  sums.insert(sums.end(), now.begin(), now.end());
   sums = writer_.EndFor(sums);
-  sums_.assign(sums.begin(), sums.end() - 2);
+  sums.resize(sum_count);
+  if (tile_.split > 1) {
+    writer_.BeginElse(sums);
+    sums = writer_.EndIf(sums_);
+  }
+  sums_ = std::move(sums);
   return OkStatus();
 }
 
@@ -365,15 +400,14 @@ void ContractionBuilder::Multiply(V row_base, V col_base, std::vector<V>& sums) 
                sums);
 }
 
-void ContractionBuilder::MultiplyFragments(V row_base, V col_base, std::vector<V>& sums) {
-  const int64_t row_count = tile_.item_m / shape_.m, col_count = tile_.item_n / shape_.n;
+// The fragments of the rows, then those of the columns, at `step` of the tile's depth.
+std::vector<V> ContractionBuilder::LoadFragments(V row_base, V col_base, int64_t step) {
   const auto m = static_cast<uint16_t>(shape_.m), n = static_cast<uint16_t>(shape_.n),
              k = static_cast<uint16_t>(shape_.k);
   const Type a_type{shape_.input, 1, FragmentUse::kA, m, k};
   const Type b_type{shape_.input, 1, FragmentUse::kB, k, n};
   const int64_t align = kMatrixPadBytes * 8 / BitWidth(shape_.input);
-  const auto load = [&](const ContractionStage& stage, Type type, V base, V item, int64_t place,
-                        int64_t step) {
+  const auto load = [&](const ContractionStage& stage, Type type, V base, V item, int64_t place) {
     const int64_t stride = stage.stride();
     const bool is_a = type.use == FragmentUse::kA;
     const int64_t offset = stage.is_k_major() ? step * stride + place : place * stride + step;
@@ -385,30 +419,34 @@ void ContractionBuilder::MultiplyFragments(V row_base, V col_base, std::vector<V
     return writer_.Value(Opcode::kFragmentLoad, type, {at, writer_.Index(stride)},
                          {static_cast<int64_t>(layout), align}, stage.buffer());
   };
-  struct Operands {
-    std::vector<V> a, b;
-  };
-  const auto operands_at = [&](int64_t step) {
-    Operands operands;
-    for (int64_t i = 0; i < row_count; ++i) {
-      operands.a.push_back(load(*row_stage_, a_type, row_base, item_row_, i * shape_.m, step));
+  std::vector<V> fragments;
+  for (int64_t i = 0; i < tile_.item_m; i += shape_.m) {
+    fragments.push_back(load(*row_stage_, a_type, row_base, item_row_, i));
+  }
+  for (int64_t j = 0; j < tile_.item_n; j += shape_.n) {
+    fragments.push_back(load(*col_stage_, b_type, col_base, item_col_, j));
+  }
+  return fragments;
+}
+
+void ContractionBuilder::MultiplyStep(std::span<const V> fragments, std::vector<V>& sums) {
+  const auto row_count = static_cast<size_t>(tile_.item_m / shape_.m);
+  const auto col_count = static_cast<size_t>(tile_.item_n / shape_.n);
+  for (size_t i = 0; i < row_count; ++i) {
+    for (size_t j = 0; j < col_count; ++j) {
+      V& sum = sums[i * col_count + j];
+      sum = writer_.Value(Opcode::kFragmentMma, writer_.TypeOf(sum),
+                          {fragments[i], fragments[row_count + j], sum});
     }
-    for (int64_t j = 0; j < col_count; ++j) {
-      operands.b.push_back(load(*col_stage_, b_type, col_base, item_col_, j * shape_.n, step));
-    }
-    return operands;
-  };
-  Operands now = operands_at(0);
+  }
+}
+
+void ContractionBuilder::MultiplyFragments(V row_base, V col_base, std::vector<V>& sums) {
+  std::vector<V> now = LoadFragments(row_base, col_base, 0);
   for (int64_t step = 0; step < tile_.k; step += shape_.k) {
-    Operands next;
-    if (step + shape_.k < tile_.k) next = operands_at(step + shape_.k);
-    for (int64_t i = 0; i < row_count; ++i) {
-      for (int64_t j = 0; j < col_count; ++j) {
-        V& sum = sums[static_cast<size_t>(i * col_count + j)];
-        sum = writer_.Value(Opcode::kFragmentMma, writer_.TypeOf(sum),
-                            {now.a[static_cast<size_t>(i)], now.b[static_cast<size_t>(j)], sum});
-      }
-    }
+    std::vector<V> next;
+    if (step + shape_.k < tile_.k) next = LoadFragments(row_base, col_base, step + shape_.k);
+    MultiplyStep(now, sums);
     now = std::move(next);
   }
 }
@@ -539,8 +577,7 @@ Result<ScheduledKernel> ContractionBuilder::Build() {
     for (const auto& [factor, side] : {std::pair(&row_factor_, &rows_), {&col_factor_, &cols_}}) {
       const auto narrow = IsMatrix() ? NarrowValue(kernel_, *factor) : factor->value;
       const OperandAccess access = AccessOf(function_, kernel_, problem_, *factor, *side);
-      if (!ContractionStage::CanCopy(function_, kernel_, *factor, *narrow, access) ||
-          (!IsMatrix() && access.along_k && access.lanes > 1)) {
+      if (!ContractionStage::CanCopy(function_, kernel_, *factor, *narrow, access) || !IsMatrix()) {
         return Bad("an operand changes on its way into workgroup memory");
       }
     }

@@ -28,9 +28,10 @@ constexpr TileShape kItemTiles[] = {
     {32, 32, 16, 4, 4},  {16, 64, 16, 2, 4}, {16, 16, 16, 2, 2},
 };
 constexpr TileShape kMatrixTiles[] = {
-    {128, 256, 32, 64, 64}, {256, 128, 32, 64, 64}, {128, 256, 64, 64, 64}, {128, 128, 32, 64, 32},
-    {128, 128, 32, 64, 64}, {64, 128, 32, 32, 64},  {128, 64, 32, 64, 32},  {64, 64, 32, 32, 32},
-    {32, 128, 32, 32, 32},  {32, 64, 32, 16, 32},   {16, 128, 64, 16, 32},  {16, 64, 64, 16, 16},
+    {128, 128, 32, 64, 64}, {128, 256, 64, 64, 64}, {256, 128, 64, 64, 64}, {128, 256, 32, 64, 64},
+    {128, 128, 32, 64, 32}, {128, 64, 64, 64, 32},  {64, 128, 64, 32, 64},  {64, 64, 64, 32, 32},
+    {64, 64, 32, 32, 32},   {32, 128, 64, 32, 32},  {32, 64, 64, 16, 32},   {16, 128, 64, 16, 32},
+    {16, 64, 64, 16, 16},
 };
 
 class Ranker {
@@ -103,7 +104,9 @@ class Ranker {
       const int64_t slice = int64_t{tile.m / tile.item_m} * 16 * (tile.n + 4) * 4;
       const int64_t room = (target_.gpu.workgroup_memory_bytes - slice) / stage;
       if (is_async) {
-        const auto stages = static_cast<int32_t>(std::min<int64_t>(4, room));
+        // Few rows are bound by memory: more of it on the way.
+        const int64_t most = tile.m <= 32 ? 8 : 4;
+        const auto stages = static_cast<int32_t>(std::min(most, room));
         if (stages >= 2) Add(ScheduleKind::kGpuMatrix, tile, stages, true, speed);
       } else {
         if (room >= 2) Add(ScheduleKind::kGpuMatrix, tile, 2, false, speed * 0.9);

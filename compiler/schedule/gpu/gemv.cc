@@ -351,25 +351,26 @@ std::vector<std::pair<ScheduleRecord, double>> RankGemv(const loop::Function& fu
     record.tile.item_n = static_cast<int32_t>(item);
     record.tile.k = static_cast<int32_t>(share);
     const int64_t workgroups = (places + workgroup_places - 1) / workgroup_places * batches;
-    const int64_t waves = (workgroups + units - 1) / units;
-    // Time of a wave: what one unit reads, and the reads of a workitem in flight.
-    const double steps =
-        static_cast<double>(k) / static_cast<double>(share * (access.along_k ? access.lanes : 1));
-    const double idle = static_cast<double>(waves * units) / static_cast<double>(workgroups);
-    const double latency = std::max(1.0, steps / static_cast<double>(unroll)) * 500;
+    // A unit wants two workgroups; beyond that, a workitem wants much of its own.
+    const double full = static_cast<double>(2 * units);
+    const double idle = std::max(1.0, full / static_cast<double>(workgroups));
+    const double own = access.along_k ? static_cast<double>(item) : static_cast<double>(share) / 64;
     const double bytes = static_cast<double>(places * batches * k * 4);
-    ranked.emplace_back(std::move(record), bytes / 4000 * idle + latency);
+    ranked.emplace_back(std::move(record), bytes / 4000 * idle * (1 + 0.1 / own));
   };
   if (access.along_k) {
     const int64_t share = target.gpu.subgroup_size;
     const int64_t groups = std::max<int64_t>(1, kWorkitems / share);
-    const int64_t most = std::max<int64_t>(1, 4 / *few);
-    for (int64_t item = most; item >= 1; item /= 2) {
-      add(share, item, groups * item, std::max<int64_t>(1, 4 / item));
+    // Long places side by side give loads in flight and share the short side, as long as there are
+    // workgroups for every unit; where there are not, steps of k in flight do.
+    for (int64_t item = std::max<int64_t>(1, 4 / *few); item >= 1; item /= 2) {
+      add(share, item, groups * item, item > 1 ? 1 : std::max<int64_t>(1, 4 / *few));
     }
   } else {
-    for (const int64_t vectors : {32, 8, 16}) {
-      int64_t share = std::max<int64_t>(1, kWorkitems / vectors);
+    for (const int64_t workitems : {2 * kWorkitems, 4 * kWorkitems, kWorkitems}) {
+      const int64_t vectors = 8;  // a line of the second-level cache
+      if (workitems > target.gpu.max_workgroup_size) continue;
+      int64_t share = workitems / vectors;
       while (share > 1 && share * *few * vectors * access.lanes * BitWidth(problem.dtype) / 8 >
                               std::min<int64_t>(target.gpu.workgroup_memory_bytes, 32 << 10)) {
         share /= 2;
