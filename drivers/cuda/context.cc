@@ -91,6 +91,8 @@ Result<Ref<Event>> Context::AcquireEvent() {
     event->Retain();  // it came back with a count of zero
   } else {
     CUevent handle = nullptr;
+    Current current(*this);
+    HY_TRY(current.status());
     HY_CUDA_TRY(*api_, cuEventCreate, &handle, CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING);
     event = new Event;
     event->handle_ = handle;

@@ -175,23 +175,19 @@ FAKE_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) {
   return injected;
 }
 
-namespace {
-thread_local std::vector<CUcontext> t_current;
-}
-
 FAKE_API CUresult cuCtxPushCurrent_v2(CUcontext context) {
   // Works in a context that is beyond use.
   const CUresult injected = Enter("cuCtxPushCurrent_v2");
   if (injected != CUDA_SUCCESS && !IsSticky(injected)) return injected;
-  t_current.push_back(context);
+  CurrentContexts().push_back(context);
   return CUDA_SUCCESS;
 }
 
 FAKE_API CUresult cuCtxPopCurrent_v2(CUcontext* context) {
   const CUresult injected = Enter("cuCtxPopCurrent_v2");
-  if (t_current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
-  *context = t_current.back();
-  t_current.pop_back();
+  if (CurrentContexts().empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  *context = CurrentContexts().back();
+  CurrentContexts().pop_back();
   return injected;
 }
 

@@ -60,6 +60,16 @@ bool IsPolling(std::string_view function) {
          function == "cuCtxPopCurrent_v2";
 }
 
+bool NeedsContext(std::string_view function) {
+  return function.rfind("cuInit", 0) != 0 && function.rfind("cuDevice", 0) != 0 &&
+         function.rfind("cuDriver", 0) != 0 && function.rfind("cuCtx", 0) != 0;
+}
+
+std::vector<CUcontext>& CurrentContexts() {
+  thread_local std::vector<CUcontext> contexts;
+  return contexts;
+}
+
 CUresult Enter(const char* function) {
   State& state = TheState();
   std::lock_guard lock(state.mutex);
@@ -69,6 +79,9 @@ CUresult Enter(const char* function) {
       --state.fail_countdown == 0) {
     if (IsSticky(state.fail_error)) state.sticky = state.fail_error;
     return state.fail_error;
+  }
+  if (state.sticky == CUDA_SUCCESS && NeedsContext(function) && CurrentContexts().empty()) {
+    return CUDA_ERROR_INVALID_CONTEXT;
   }
   return state.sticky;
 }

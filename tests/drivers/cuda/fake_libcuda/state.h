@@ -112,7 +112,11 @@ struct State {
 
 State& TheState();
 
-// Counts the call; the failure that was asked for it, or that stays.
+// Those that this thread has made current, the last one on top.
+std::vector<CUcontext>& CurrentContexts();
+
+// Counts the call; the failure that was asked for it, or that stays, or that no context is current
+// where the function needs one.
 CUresult Enter(const char* function);
 // For objects: +1 when made, -1 when freed.
 void CountLive(const char* kind, int change);
