@@ -566,8 +566,7 @@ V Expand(Builder* b, Type type, bool has_fma, Opcode opcode, V x, V y) {
 Kernel ExpandMath(const Kernel& kernel, ExpandMathOptions options) {
   return RewriteOps(kernel, [&](Builder* b, const Op& op, std::span<const ValueId> operands) {
     std::optional<ValueId> result;
-    const bool stays = options.keeps_exp2_and_rsqrt && op.type.dtype == DType::kF32 &&
-                       (op.opcode == Opcode::kExp2 || op.opcode == Opcode::kRsqrt);
+    const bool stays = options.has_f32_functions && op.type.dtype == DType::kF32;
     if (InfoOf(op.opcode).transcendental && !stays) {
       result = Expand(b, op.type, options.has_fma, op.opcode, operands[0], operands.back());
     }

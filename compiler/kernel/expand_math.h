@@ -19,8 +19,8 @@ namespace halyard::kernel {
 struct ExpandMathOptions {
   // The target fuses multiply and add. Without it polynomials are written as mul and add.
   bool has_fma = true;
-  // The target has instructions for exp2 and rsqrt of f32, which stay.
-  bool keeps_exp2_and_rsqrt = false;
+  // The target's compiler has every one of them for f32; these stay.
+  bool has_f32_functions = false;
 };
 
 // `kernel` must be verified; the result is.

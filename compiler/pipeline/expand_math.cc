@@ -12,8 +12,9 @@ kernel::Kernel ExpandMathFor(const kernel::Kernel& code, const Target& target) {
   options.has_fma = target.kind == TargetKind::kCpu
                         ? (target.cpu_features & static_cast<uint64_t>(CpuFeature::kAvx2)) != 0
                         : (target.gpu.features & static_cast<uint64_t>(GpuFeature::kFma)) != 0;
-  // CUDA's exp2 and rsqrt of f32 have 2 ULP at most over all numbers, subnormal ones too.
-  options.keeps_exp2_and_rsqrt = target.kind == TargetKind::kCuda;
+  // A call is an instruction or few where the arithmetic is dozens, of f64 for some, in the text
+  // that NVRTC compiles for each element of a tile.
+  options.has_f32_functions = target.kind == TargetKind::kCuda;
   return kernel::ExpandMath(options.has_fma ? code : kernel::SplitFma(code), options);
 }
 

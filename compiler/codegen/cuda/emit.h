@@ -4,9 +4,12 @@
 // the transcendental functions as arithmetic.
 //
 // Floats are IEEE: add, sub, mul, div, sqrt and fma round once, nothing is contracted, denormals
-// are kept. The two transcendentals that may stay are exp2 and rsqrt of f32, each with 2 ULP. A
-// fragment is 16-bit floats or 8-bit integers in multiples of the tiles of mma.sync: rows of A and
-// accumulator by 16, columns of B and accumulator by 8, the common dimension by 16 (floats) or 32.
+// are kept. Transcendentals of f32 may stay; they are the functions of CUDA's library with the
+// largest errors that its documentation states, in ULP: log, log2 1; exp, exp2, sin, cos, tanh,
+// erf, asin, acos, atan, cosh, rsqrt 2; sinh, asinh, atanh 3; tan, acosh, pow 4. Those of f64 are
+// refused. A fragment is 16-bit floats or 8-bit integers in multiples of the tiles of mma.sync:
+// rows of A and accumulator by 16, columns of B and accumulator by 8, the common dimension by 16
+// (floats) or 32.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +26,9 @@ namespace halyard::cuda {
 // Above this a kernel's workgroup memory is requested at launch.
 inline constexpr int64_t kMostStaticWorkgroupBytes = 48 << 10;
 
-// Kernels as a translation unit that includes nothing. They must be verified. Failures:
+// Kernels as a translation unit that includes nothing. They must be verified. A kernel's name is
+// its symbol, so it must not be that of a function of CUDA or of the prelude; names that the
+// pipeline makes end in a number. Failures:
 // UNIMPLEMENTED for what the target or this backend lacks (bf16 fragments before sm_80, a subgroup
 // size other than 32, fragment shapes, transcendentals that were not expanded), INVALID_ARGUMENT
 // for a target that is no CUDA device.

@@ -338,14 +338,12 @@ Result<std::string> KernelWriter::Arithmetic(Opcode opcode, DType dtype, const s
       return fmt::format("{} > {}", a, b);
     case Opcode::kGe:
       return fmt::format("{} >= {}", a, b);
-    case Opcode::kExp2:
-      if (dtype == DType::kF32) return function("exp2");
-      break;
-    case Opcode::kRsqrt:
-      if (dtype == DType::kF32) return function("rsqrt");
-      break;
     default:
       break;
+  }
+  if (kernel::InfoOf(opcode).transcendental && dtype == DType::kF32) {
+    if (opcode == Opcode::kPow) return fmt::format("powf({}, {})", a, b);
+    return function(kernel::FormatOpcode(opcode));
   }
   return Lacks("op '{}' of {} was not expanded", kernel::FormatOpcode(opcode), FormatDType(dtype));
 }

@@ -5,6 +5,7 @@
 
 #include "compiler/codegen/cuda/emit.h"
 #include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/kernel/builder.h"
 #include "compiler/kernel/opcode.h"
 #include "tests/codegen/cuda/nvrtc_place.h"
 #include "tests/codegen/gpu_cases.h"
@@ -48,6 +49,23 @@ void ExpectCompiles(const std::vector<kernel::Kernel>& kernels, const std::strin
 }
 
 class CudaOps : public ::testing::TestWithParam<std::tuple<std::string, Opcode>> {};
+
+TEST(CudaMath, Compiles) {
+  std::vector<kernel::Kernel> kernels;
+  for (int i = 0; i < kernel::kOpcodeCount; ++i) {
+    const auto opcode = static_cast<Opcode>(i);
+    const kernel::OpcodeInfo& info = kernel::InfoOf(opcode);
+    if (!info.transcendental) continue;
+    kernel::Builder b(fmt::format("{}_0", info.name));
+    const kernel::BufferId x = b.Parameter("x", DType::kF32, kernel::Access::kReadWrite);
+    const kernel::ValueId zero = b.Index(0);
+    const kernel::ValueId v = b.Load(x, zero);
+    const kernel::Type type{DType::kF32, 1};
+    b.Store(x, zero, info.max_operands == 2 ? b.Append1(opcode, type, {v, v}) : b.Unary(opcode, v));
+    kernels.push_back(std::move(b).Finish());
+  }
+  ExpectCompiles(kernels, "cuda-sm80");
+}
 
 TEST_P(CudaOps, Compile) {
   const auto& [target, opcode] = GetParam();

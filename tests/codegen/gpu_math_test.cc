@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The transcendental functions of f32 that stay on CUDA devices, against libm in long double: the
+// errors that compiler/codegen/cuda/emit.h states, in units of the last place.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "compiler/kernel/builder.h"
+#include "compiler/kernel/lane_math.h"
+#include "compiler/kernel/opcode.h"
+#include "tests/codegen/device_runner.h"
+
+namespace halyard::testing {
+namespace {
+
+using kernel::Opcode;
+
+struct Function {
+  Opcode opcode;
+  double lo, hi;  // half of the samples lie here, the rest is random bits
+  int64_t ulps;
+};
+
+constexpr Function kFunctions[] = {
+    {Opcode::kExp, -110, 90, 2},  {Opcode::kExp2, -151, 129, 2}, {Opcode::kLog, 0, 4, 1},
+    {Opcode::kLog2, 0, 4, 1},     {Opcode::kSin, -100, 100, 2},  {Opcode::kCos, -100, 100, 2},
+    {Opcode::kTan, -100, 100, 4}, {Opcode::kTanh, -10, 10, 2},   {Opcode::kErf, -5, 5, 2},
+    {Opcode::kPow, -30, 30, 4},   {Opcode::kAsin, -1, 1, 2},     {Opcode::kAcos, -1, 1, 2},
+    {Opcode::kAtan, -10, 10, 2},  {Opcode::kSinh, -90, 90, 3},   {Opcode::kCosh, -90, 90, 2},
+    {Opcode::kAsinh, -10, 10, 3}, {Opcode::kAcosh, 1, 10, 4},    {Opcode::kAtanh, -1, 1, 3},
+    {Opcode::kRsqrt, 0, 100, 2},
+};
+
+constexpr int64_t kElements = 16384;
+constexpr float kSpecial[] = {0.0f,   -0.0f,   1.0f,     -1.0f,     0.5f, 2.0f,
+                              1e-40f, -1e-45f, INFINITY, -INFINITY, NAN,  3e38f};
+
+kernel::Kernel MakeKernel(Opcode opcode) {
+  kernel::Builder b(fmt::format("{}_0", kernel::FormatOpcode(opcode)));
+  b.SetWorkgroup(128, 1, 1);
+  const kernel::BufferId x = b.Parameter("x", DType::kF32, kernel::Access::kRead);
+  const kernel::BufferId y = b.Parameter("y", DType::kF32, kernel::Access::kRead);
+  const kernel::BufferId out = b.Parameter("out", DType::kF32, kernel::Access::kWrite);
+  const kernel::ValueId group = b.WorkgroupId(0, DType::kI32);
+  const kernel::ValueId item = b.WorkitemId(0, DType::kI32);
+  const kernel::ValueId at = b.Add(b.Mul(group, b.ConstInt(DType::kI32, 128)), item);
+  const kernel::ValueId left = b.Load(x, at);
+  const kernel::ValueId right = b.Load(y, at);
+  const bool binary = kernel::InfoOf(opcode).max_operands == 2;
+  const kernel::Type type{DType::kF32, 1};
+  b.Store(out, at, binary ? b.Append1(opcode, type, {left, right}) : b.Unary(opcode, left));
+  return std::move(b).Finish();
+}
+
+// Consecutive floats have consecutive numbers; both zeros have 0.
+int64_t Order(float value) {
+  const int32_t bits = std::bit_cast<int32_t>(value);
+  return bits < 0 ? -int64_t{bits & 0x7fffffff} : bits;
+}
+
+TEST(GpuMath, CudaFunctionsKeepTheirErrors) {
+  Result<std::unique_ptr<DeviceRunner>> opened = DeviceRunner::Open("cuda:0");
+  if (!opened.ok()) GTEST_SKIP() << opened.status().ToString();
+  DeviceRunner& device = **opened;
+  kernel::Module module;
+  for (const Function& f : kFunctions) module.kernels.push_back(MakeKernel(f.opcode));
+  const Status loaded = device.Load(module);
+  ASSERT_TRUE(loaded.ok()) << loaded.ToString();
+  std::mt19937_64 random(5);
+  for (uint32_t k = 0; k < std::size(kFunctions); ++k) {
+    const Function& f = kFunctions[k];
+    std::vector<float> x(kElements), y(kElements), out(kElements, -7.5f);
+    std::uniform_real_distribution<double> near(f.lo, f.hi);
+    for (size_t i = 0; i < x.size(); ++i) {
+      for (std::vector<float>* values : {&x, &y}) {
+        const uint64_t bits = random();
+        (*values)[i] = i % 2 ? static_cast<float>(near(random))
+                             : std::bit_cast<float>(static_cast<uint32_t>(bits));
+      }
+    }
+    constexpr size_t kCount = std::size(kSpecial);
+    for (size_t i = 0; i < kCount * kCount; ++i) {
+      x[i] = kSpecial[i % kCount];
+      y[i] = kSpecial[i / kCount];
+    }
+    const auto bytes = [](std::vector<float>& values) {
+      return std::span<uint8_t>(reinterpret_cast<uint8_t*>(values.data()), values.size() * 4);
+    };
+    const std::span<uint8_t> buffers[] = {bytes(x), bytes(y), bytes(out)};
+    const Status ran = device.Run(k, buffers, {}, {kElements / 128, 1, 1});
+    ASSERT_TRUE(ran.ok()) << ran.ToString();
+    int64_t worst = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const float want = std::bit_cast<float>(static_cast<uint32_t>(kernel::ArithmeticLane(
+          f.opcode, DType::kF32, std::bit_cast<uint32_t>(x[i]), std::bit_cast<uint32_t>(y[i]), 0)));
+      if (std::isnan(want) && std::isnan(out[i])) continue;
+      const bool one_nan = std::isnan(want) != std::isnan(out[i]);
+      const int64_t distance = one_nan ? INT32_MAX : std::abs(Order(want) - Order(out[i]));
+      if (distance <= worst) continue;
+      worst = distance;
+      at = i;
+    }
+    // The expectation is rounded too: half a unit, which may look like one more.
+    EXPECT_LE(worst, f.ulps + 1) << kernel::FormatOpcode(f.opcode) << "(" << x[at] << ", " << y[at]
+                                 << ") gives " << out[at];
+    std::printf("%s %s: %lld\n", device.device_name().c_str(),
+                std::string(kernel::FormatOpcode(f.opcode)).c_str(), static_cast<long long>(worst));
+  }
+}
+
+}  // namespace
+}  // namespace halyard::testing
