@@ -5,12 +5,32 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "drivers/vulkan/device.h"
 
 namespace halyard::drivers::vulkan {
 namespace {
 
 std::atomic<uint64_t> g_next_id{1};
+
+// False when the system has no thread to give.
+template <typename Body>
+bool StartThread(std::thread* thread, Body body) {
+  try {
+    // What a notification of a stranger throws must not end the process.
+    *thread = std::thread([body] {
+      auto run = [&]() -> Status {
+        body();
+        return OkStatus();
+      };
+      Status status = CatchAll(run);
+      if (!status.ok()) HY_LOG(kError, "A thread of the Vulkan driver ended: {}", status.ToLine());
+    });
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
+}
 
 void Pause() {
 #if defined(__x86_64__)
@@ -196,7 +216,8 @@ void Scheduler::PumpLocked(Lane& lane, Effects* effects) {
         return;
       }
       lane.ready.Pop();
-      if (!StartHostThreadLocked()) {
+      if (!host_thread_.joinable() &&
+          !StartThread(&host_thread_, [self = shared_from_this()] { self->RunHostCalls(); })) {
         work->outcome =
             OutOfMemory("The system gives no thread for the host calls of '{}'.", options_.path);
         effects->done.Push(work);
@@ -399,26 +420,24 @@ void Scheduler::End(Work* work) {
   Recycle(work);
 }
 
-void Scheduler::WatchLocked(uint32_t q) {
+// False when the system has no thread to give: the work is noticed when somebody waits for it.
+bool Scheduler::WatchLocked(uint32_t q) {
   HardwareQueue& queue = queues_[q];
-  if (is_stopping_) return;
-  if (!queue.watcher.joinable()) {
-    queue.is_watched = true;
-    try {
-      queue.watcher = std::thread([self = shared_from_this(), q] { self->RunWatcher(q); });
-    } catch (const std::system_error&) {
-      // No thread to be had: the work is noticed when somebody waits for it.
-    }
-    return;
-  }
+  if (is_stopping_) return false;
   bool was_watched = std::exchange(queue.is_watched, true);
+  if (!queue.watcher.joinable()) {
+    return StartThread(&queue.watcher, [self = shared_from_this(), q] { self->RunWatcher(q); });
+  }
   if (!was_watched && queue.is_idle) queue.changed.notify_one();
+  return true;
 }
 
-void Scheduler::WatchAllLocked() {
+bool Scheduler::WatchAllLocked() {
+  bool is_watched = true;
   for (uint32_t q = 0; q < queue_count_; ++q) {
-    if (queues_[q].in_flight > 0) WatchLocked(q);
+    if (queues_[q].in_flight > 0) is_watched &= WatchLocked(q);
   }
+  return is_watched;
 }
 
 void Scheduler::RunWatcher(uint32_t q) {
@@ -452,16 +471,6 @@ void Scheduler::RunWatcher(uint32_t q) {
     if (result != VK_TIMEOUT && !Retire()) std::this_thread::yield();
     lock.lock();
   }
-}
-
-bool Scheduler::StartHostThreadLocked() {
-  if (host_thread_.joinable()) return true;
-  try {
-    host_thread_ = std::thread([self = shared_from_this()] { self->RunHostCalls(); });
-  } catch (const std::system_error&) {
-    return false;
-  }
-  return true;
 }
 
 void Scheduler::RunHostCalls() {
@@ -506,14 +515,24 @@ Status Scheduler::Wait(std::span<const hal::SemaphorePoint> points, hal::WaitMod
       if (hal::CheckPoints(points, mode, &status, out_index)) return status;
     }
   }
+  bool is_watched;
   {
     std::lock_guard lock(mutex_);
     ++sleepers_;
-    WatchAllLocked();
+    is_watched = WatchAllLocked();
   }
   hal::PointWait wait(points, mode);
   bool in_time = true;
-  while (in_time && !wait.is_done()) in_time = wait.Sleep(deadline);
+  while (in_time && !wait.is_done()) {
+    constexpr int64_t kLookNs = 200'000;
+    if (is_watched) {
+      in_time = wait.Sleep(deadline);
+    } else {
+      (void)wait.Sleep(std::min(deadline, hal::DeadlineAfter(kLookNs)));
+      Retire();
+      in_time = std::chrono::steady_clock::now() < deadline;
+    }
+  }
   {
     std::lock_guard lock(mutex_);
     --sleepers_;

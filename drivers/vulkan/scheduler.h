@@ -102,10 +102,9 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   bool CanCollectLocked(const Work& work) const;
   bool Retire();
   void End(Work* work);
-  void WatchLocked(uint32_t queue);
-  void WatchAllLocked();
+  bool WatchLocked(uint32_t queue);
+  bool WatchAllLocked();
   void RunWatcher(uint32_t queue);
-  bool StartHostThreadLocked();  // false when the system has no thread to give
   void RunHostCalls();
   void JoinOrDetach(std::thread& thread);
 
