@@ -16,9 +16,9 @@
 
 #include "compiler/codegen/codegen.h"
 #include "compiler/graph/parser.h"
-#include "compiler/kernel/expand_math.h"
 #include "compiler/loop/lowering.h"
 #include "compiler/passes/loop_fuse.h"
+#include "compiler/pipeline/expand_math.h"
 #include "compiler/schedule/schedule.h"
 #include "drivers/init.h"
 #include "hal/registry.h"
@@ -196,7 +196,7 @@ class Bench {
     schedule::ScheduledKernel built = Must(schedule::BuildKernel(function, 0, record, target_));
     kernel::Module module;
     for (const kernel::Kernel& kernel : built.kernels)
-      module.kernels.push_back(kernel::ExpandMath(kernel, {true}));
+      module.kernels.push_back(pipeline::ExpandMathFor(kernel, target_));
     Result<std::vector<uint8_t>> image = EmitImage(module, target_);
     if (!image.ok()) {
       std::printf("  %s: %s\n", schedule::FormatSchedule(record).c_str(),
