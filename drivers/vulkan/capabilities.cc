@@ -100,9 +100,10 @@ uint64_t GpuFeatures(const DeviceHandle& device) {
   const bool rounds_to_even = p.shaderRoundingModeRTEFloat32 &&
                               (p.shaderRoundingModeRTEFloat16 || !has_f16) &&
                               (p.shaderRoundingModeRTEFloat64 || !has_f64);
-  const bool keeps_subnormals = p.shaderDenormPreserveFloat32 &&
-                                (p.shaderDenormPreserveFloat16 || !has_f16) &&
-                                (p.shaderDenormPreserveFloat64 || !has_f64);
+  // Code asks for it in f32 alone.
+  const bool keeps_subnormals =
+      p.shaderDenormPreserveFloat32 &&
+      p.denormBehaviorIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
   const std::pair<VkBool32, GpuFeature> rows[] = {
       {f.v12.shaderInt8, GpuFeature::kInt8},
       {f.base.features.shaderInt16, GpuFeature::kInt16},

@@ -11,8 +11,9 @@
 // (for divisors from 2^-126 to 2^126) and sqrt what 1 / inversesqrt has, as Vulkan allows; most
 // devices round both correctly. fma rounds once where the target has kFma and may round twice
 // elsewhere. With kFloatControls every module asks for SignedZeroInfNanPreserve and RoundingModeRTE
-// at the widths it uses, with kDenormPreserve for DenormPreserve; without them Vulkan lets a device
-// ignore NaN, round f16 conversions towards zero and flush subnormal numbers.
+// at the widths it uses, with kDenormPreserve for DenormPreserve of f32; without them Vulkan lets a
+// device ignore NaN, round f16 conversions towards zero and take subnormal numbers for zero (one
+// H200 does so in sqrt, comparisons and conversions from f32).
 #pragma once
 
 #include <cstdint>

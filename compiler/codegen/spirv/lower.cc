@@ -157,7 +157,7 @@ Result<std::vector<uint32_t>> KernelLowering::Run() {
       w_.ExecutionMode(spv::ExecutionMode::SignedZeroInfNanPreserve, {width});
       w_.ExecutionMode(spv::ExecutionMode::RoundingModeRTE, {width});
     }
-    if (Has(GpuFeature::kDenormPreserve)) {
+    if (width == 32 && Has(GpuFeature::kDenormPreserve)) {
       w_.Require(spv::Capability::DenormPreserve);
       w_.ExecutionMode(spv::ExecutionMode::DenormPreserve, {width});
     }

@@ -66,9 +66,15 @@ Id KernelLowering::Convert(Id value, DType from, DType to) {
   }
   if (to == DType::kBF16) return F32ToBF16(Convert(value, from, DType::kF32));
   if (to == DType::kBool) {
-    const Id zero = Constant(from, 0);
-    return w_.Emit(IsFloat(from) ? spv::Op::OpFUnordNotEqual : spv::Op::OpINotEqual, type,
-                   {value, zero});
+    const int bits = BitWidth(from);
+    Id number = value;
+    if (IsFloat(from)) {  // all but the sign, which sees subnormal numbers everywhere
+      const Id integer = w_.Int(bits);
+      const Id x = w_.Emit(spv::Op::OpBitcast, integer, {value});
+      const Id mask = w_.ConstInt(bits, (uint64_t{1} << (bits - 1)) - 1);
+      number = w_.Emit(spv::Op::OpBitwiseAnd, integer, {x, mask});
+    }
+    return w_.Emit(spv::Op::OpINotEqual, type, {number, w_.ConstInt(bits, 0)});
   }
   if (from == DType::kBool) {
     const int64_t one = IsFloat(to) ? std::bit_cast<int64_t>(1.0) : 1;

@@ -44,6 +44,14 @@ Id KernelLowering::Exact(Id value) {
 // Division by 1 instead gives x/1 = x = INT_MIN and x%1 = 0, as stated for INT_MIN / -1.
 Id KernelLowering::Divide(bool is_rem, DType dtype, Id a, Id b) {
   const int bits = BitWidth(dtype);
+  if (bits < 32) {
+    // In 32 bits, where nothing overflows: NVIDIA's driver takes the remainder of narrow signed
+    // integers as that of unsigned ones, as their type says.
+    const bool is_signed = IsSigned(dtype);
+    const Id wide = Divide(is_rem, is_signed ? DType::kI32 : DType::kU32,
+                           Widen(a, bits, 32, is_signed), Widen(b, bits, 32, is_signed));
+    return Widen(wide, 32, bits, false);
+  }
   const Id type = ElementType(dtype);
   const bool is_signed = IsSigned(dtype);
   const spv::Op op = is_rem ? (is_signed ? spv::Op::OpSRem : spv::Op::OpUMod)
@@ -102,8 +110,14 @@ Id KernelLowering::FloatArithmetic(Opcode opcode, DType dtype, Id a, Id b, Id c)
     }
     case Opcode::kNeg:
       return Exact(w_.Emit(spv::Op::OpFNegate, type, {a}));
-    case Opcode::kAbs:
-      return w_.EmitGlsl(GLSLstd450FAbs, type, {a});
+    case Opcode::kAbs: {  // by its bits, which keeps subnormal numbers everywhere
+      const int bits = BitWidth(dtype);
+      const Id integer = w_.Int(bits);
+      const Id x = w_.Emit(spv::Op::OpBitcast, integer, {a});
+      const Id mask = w_.ConstInt(bits, (uint64_t{1} << (bits - 1)) - 1);
+      const Id magnitude = w_.Emit(spv::Op::OpBitwiseAnd, integer, {x, mask});
+      return w_.Emit(spv::Op::OpBitcast, type, {magnitude});
+    }
     case Opcode::kFma:
       return Exact(w_.EmitGlsl(GLSLstd450Fma, type, {a, b, c}));
     case Opcode::kSqrt:
