@@ -20,8 +20,9 @@ namespace {
 constexpr uint32_t kMostLanes = 4;
 // Staging of updates up to this size stays with the work.
 constexpr int64_t kKeptStagingBytes = 64 << 10;
-// Polling is for a device beside the processor; a device on the processor needs the time itself.
-constexpr int64_t kSpinUs = 1000, kCpuSpinUs = 20;
+// Sleeping and waking costs some 40 us, which the run of a small model would feel; a device on the
+// processor needs the time of a polling thread itself.
+constexpr int64_t kSpinUs = 5000, kCpuSpinUs = 20;
 
 MemoryUse UseOf(hal::MemoryKind kind) {
   return kind == hal::MemoryKind::kDevice ? MemoryUse::kDevice : MemoryUse::kHost;

@@ -186,9 +186,11 @@ Status VulkanExecutable::Compile(const GpuImage& image, std::span<const size_t> 
       }
     }
   };
-  size_t helpers =
-      std::min<size_t>(infos.size(), std::max(std::thread::hardware_concurrency(), 1u));
+  constexpr unsigned kMostThreads = 16;
+  size_t helpers = std::min<size_t>(
+      infos.size(), std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads));
   std::vector<std::thread> threads;
+  threads.reserve(helpers);
   try {
     for (size_t t = 1; t < helpers; ++t) threads.emplace_back(work);
   } catch (const std::system_error&) {

@@ -92,11 +92,13 @@ class VulkanFaultTest : public VulkanTest, public testing::WithParamInterface<Fa
     const std::vector<int64_t> numbers(kCount, 37);
     std::span bytes(reinterpret_cast<const uint8_t*>(numbers.data()), size_t{kBytes});
     hal::SemaphorePoint p[] = {point(0), point(1), point(2), point(3), point(4)};
-    // The first work is over when the second is queued, which takes over what it used.
+    // What the first work used is free when the second is over, and the third takes it.
     HY_ASSIGN(Ref<hal::Semaphore> early, device_->CreateSemaphore(0));
-    hal::SemaphorePoint filled{early.get(), 1};
-    HY_TRY(device_->QueueFill(0, {{}, {&filled, 1}}, {out.get(), 0, kBytes}, 0, 1));
-    HY_TRY(device_->Wait({&filled, 1}, hal::WaitMode::kAll, int64_t{60'000'000'000}));
+    for (uint64_t fill = 1; fill <= 3; ++fill) {
+      hal::SemaphorePoint filled{early.get(), fill};
+      HY_TRY(device_->QueueFill(0, {{}, {&filled, 1}}, {out.get(), 0, kBytes}, 0, 1));
+      HY_TRY(device_->Wait({&filled, 1}, hal::WaitMode::kAll, int64_t{60'000'000'000}));
+    }
     HY_TRY(device_->QueueUpdate(0, {{}, {&p[1], 1}}, bytes, {in.get(), 0, kBytes}));
     hal::BufferRange table[] = {{in.get(), 0, kBytes}, {out.get(), 0, kBytes}};
     HY_TRY(device_->Submit(0, {{{&p[1], 1}, {&p[2], 1}}, commands.get(), table}));
