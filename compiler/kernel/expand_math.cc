@@ -8,6 +8,7 @@
 // - s (f^2/2 + R(s^2))), s = f / (2 + f).
 #include "compiler/kernel/expand_math.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -561,11 +562,25 @@ V Expand(Builder* b, Type type, bool has_fma, Opcode opcode, V x, V y) {
   return b->Convert(result, DType::kF32);
 }
 
+// x^2 and x^3, which models write as powers, by multiplication; kNone for other exponents.
+ValueId ExpandSmallPower(Builder* b, ValueId x, ValueId exponent) {
+  const OpId producer = b->kernel().values[exponent].producer;
+  if (producer == kNone || b->kernel().ops[producer].opcode != Opcode::kConst) return kNone;
+  const double y = std::bit_cast<double>(b->kernel().ops[producer].immediates[0]);
+  if (y != 2 && y != 3) return kNone;
+  const ValueId square = b->Mul(x, x);
+  return y == 2 ? square : b->Mul(square, x);
+}
+
 }  // namespace
 
 Kernel ExpandMath(const Kernel& kernel, ExpandMathOptions options) {
   return RewriteOps(kernel, [&](Builder* b, const Op& op, std::span<const ValueId> operands) {
     std::optional<ValueId> result;
+    if (op.opcode == Opcode::kPow) {
+      const ValueId product = ExpandSmallPower(b, operands[0], operands[1]);
+      if (product != kNone) return std::optional(product);
+    }
     const bool stays = options.has_f32_functions && op.type.dtype == DType::kF32;
     if (InfoOf(op.opcode).transcendental && !stays) {
       result = Expand(b, op.type, options.has_fma, op.opcode, operands[0], operands.back());

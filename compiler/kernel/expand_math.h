@@ -10,6 +10,7 @@
 // 2^-42 with |y ln x|. sin, cos and tan are that exact for |x| up to 2^20 * pi/2; beyond, their
 // absolute error grows as |x| * 2^-52 and sin and cos stay within [-1, 1]. NaN, infinities, zeros
 // and subnormal arguments and results are those of C's functions; pow(x, 0) and pow(1, y) are 1.
+// pow with the constant 2 or 3 is x * x or x * x * x: 0.5 and 1.
 #pragma once
 
 #include "compiler/kernel/kernel_ir.h"

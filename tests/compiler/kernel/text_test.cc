@@ -194,6 +194,27 @@ TEST(SplitFma, WritesMulAndAddAndKeepsTheRest) {
   EXPECT_EQ(text.substr(0, at), expected.substr(0, at));
 }
 
+TEST(ExpandMath, MultipliesSmallPowers) {
+  const auto expand = [](double exponent, bool has_functions) {
+    Builder b("k");
+    const BufferId x = b.Parameter("x", DType::kF32, Access::kReadWrite);
+    const ValueId value = b.Load(x, b.Index(0), 4);
+    const ValueId power = b.F32(exponent, 4);
+    b.Store(x, b.Index(0), b.Append1(Opcode::kPow, {DType::kF32, 4}, {value, power}));
+    const Kernel expanded = ExpandMath(std::move(b).Finish(), {true, has_functions});
+    std::string ops;
+    for (OpId id : expanded.blocks[0].ops) {
+      const OpcodeInfo& info = InfoOf(expanded.ops[id].opcode);
+      if (info.op_class == OpClass::kArithmetic) ops += std::string(info.name) + " ";
+    }
+    return ops;
+  };
+  EXPECT_EQ(expand(2, false), "mul ");
+  EXPECT_EQ(expand(3, true), "mul mul ");
+  EXPECT_EQ(expand(2.5, true), "pow ");
+  EXPECT_GT(expand(-2, false).size(), 100u);
+}
+
 TEST(ExpandMath, LeavesNoTranscendentalOp) {
   Builder b("k");
   const BufferId x = b.Parameter("x", DType::kF32, Access::kReadWrite);
