@@ -100,7 +100,8 @@ Status LoadedProgram::LoadConstants() {
     const auto size = static_cast<int64_t>(part.size());
     const std::string doing =
         fmt::format("placing {} bytes of constants on '{}'", size, device.path());
-    if (program_.mapping != nullptr) {
+    const bool in_place = SharesHostMemory(device);
+    if (in_place && program_.mapping != nullptr) {
       hal::HostMemory memory;
       memory.address = const_cast<uint8_t*>(part.data());
       memory.size_bytes = size;
@@ -115,7 +116,6 @@ Status LoadedProgram::LoadConstants() {
         return imported.status().WithContext(doing);
       }
     }
-    const bool in_place = SharesHostMemory(device);
     auto buffer = device.AllocateBuffer(
         in_place ? hal::MemoryKind::kHostVisible : hal::MemoryKind::kDevice, size);
     if (!buffer.ok()) return buffer.status().WithContext(doing);

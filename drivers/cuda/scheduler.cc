@@ -14,6 +14,9 @@ namespace {
 // a stream, and a queue call must not block.
 constexpr int64_t kMostInFlight = 64;
 
+// How often a sleeping caller looks whether the device was lost.
+constexpr int64_t kLookNs = 100'000'000;
+
 void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -423,7 +426,12 @@ Status Scheduler::Wait(std::span<const hal::SemaphorePoint> points, hal::WaitMod
   ArmAll();
   hal::PointWait wait(points, mode);
   while (!wait.is_done()) {
-    if (!wait.Sleep(deadline) && !wait.is_done()) {
+    // Nobody may be left to signal what a lost device was to reach.
+    if (context_->is_lost() && IsIdle()) {
+      return decided() ? status : context_->health();
+    }
+    const hal::Deadline look = std::min(deadline, hal::DeadlineAfter(kLookNs));
+    if (!wait.Sleep(look) && !wait.is_done() && look == deadline) {
       return DeadlineExceeded("The semaphores were not reached within {} ns.", timeout_ns);
     }
   }
@@ -431,6 +439,14 @@ Status Scheduler::Wait(std::span<const hal::SemaphorePoint> points, hal::WaitMod
 }
 
 void Scheduler::Flush() { ArmAll(); }
+
+bool Scheduler::IsIdle() {
+  std::lock_guard lock(mutex_);
+  return !is_delivering_ && done_.empty() &&
+         std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
+           return lane->ready.empty() && lane->in_flight.empty() && !lane->is_polling;
+         });
+}
 
 void Scheduler::Stop() {
   std::vector<std::thread> threads;

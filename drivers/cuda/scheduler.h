@@ -83,6 +83,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void ArmLocked(Lane& lane);
   void ArmAll();
   std::string DescribeInFlight();
+  bool IsIdle();
   bool CanCallLocked(const Lane& lane) const;
   void Serve(Lane& lane);
 

@@ -185,6 +185,9 @@ TEST_F(CudaQueueTest, AFaultLosesTheDeviceAndEverythingPending) {
   EXPECT_FAILS(device_->health(), kDeviceLost, "is lost");
   EXPECT_FAILS(device_->AllocateBuffer(hal::MemoryKind::kDevice, 64), kDeviceLost, "is lost");
   EXPECT_FAILS(Submit(0, commands.get(), 0, 2), kDeviceLost, "is lost");
+  // Also a wait for what nobody will signal any more.
+  Ref<hal::Semaphore> never = device_->CreateSemaphore(0).value();
+  EXPECT_FAILS(WaitFor(never.get(), 1), kDeviceLost, "is lost");
 }
 
 TEST_F(CudaQueueTest, ValidationNamesTheDispatchAtFault) {
