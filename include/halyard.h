@@ -451,7 +451,7 @@ enum {
   HY_REPORT_FUSION = 2,    /* which nodes run in which dispatch */
   HY_REPORT_SCHEDULE = 3,  /* how each dispatch is scheduled */
   HY_REPORT_MEMORY = 4,
-  HY_REPORT_PHASES = 5,    /* what compiling or loading took */
+  HY_REPORT_PHASES = 5,    /* what compiling or loading took, also for new sizes since then */
   HY_REPORT_COMMANDS = 6   /* the program itself, in its text form (text only) */
 };
 
@@ -484,7 +484,9 @@ typedef int32_t hy_new_shapes;
 enum {
   HY_NEW_SHAPES_GENERIC = 0, /* run the program for any shape; never compiles */
   HY_NEW_SHAPES_COMPILE = 1, /* compile a program for exactly these sizes at first use, with a record */
-  HY_NEW_SHAPES_ERROR = 2    /* only sizes that have been compiled for run; others fail */
+  HY_NEW_SHAPES_ERROR = 2,   /* only sizes that have been compiled for run; others fail */
+  HY_NEW_SHAPES_COMPILE_LATER = 3 /* run the program for any shape while one for exactly these sizes is
+                                     compiled on a thread of the library; later runs take that one */
 };
 
 typedef struct hy_session_desc {
@@ -500,7 +502,8 @@ typedef struct hy_session_desc {
  * `desc` may be NULL. Any thread. */
 HY_API HY_NODISCARD hy_result hy_session_create(hy_program_t* program, const hy_session_desc* desc,
                                                 hy_session_t** out_session);
-/* Waits for the session's run in flight. One thread at a time; cannot fail. */
+/* Waits for the session's run in flight, and, when it is the last user of the program, for a compile that
+ * HY_NEW_SHAPES_COMPILE_LATER started and that is going on. One thread at a time; cannot fail. */
 HY_API void hy_session_release(hy_session_t* session);
 
 /* A tensor given to a run: bytes of the host or of a buffer, row-major and packed. */

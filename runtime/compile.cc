@@ -177,8 +177,8 @@ Result<std::shared_ptr<LoadedProgram>> Compile(std::shared_ptr<Instance> instanc
   }
   HY_ASSIGN(auto loaded, LoadSaved(instance, std::move(*program), job.devices, std::move(phases)));
   if (job.options.symbol_values.empty()) {
-    loaded->SetSpecializer([instance, job](const std::map<std::string, int64_t>& symbols)
-                               -> Result<std::shared_ptr<LoadedProgram>> {
+    loaded->variants().SetSpecializer([instance, job](const std::map<std::string, int64_t>& symbols)
+                                          -> Result<std::shared_ptr<LoadedProgram>> {
       CompileJob special = job;
       special.options.symbol_values = symbols;
       std::string sizes;

@@ -10,11 +10,6 @@
 
 namespace halyard::runtime {
 
-struct LoadedProgram::PendingVariant {
-  std::mutex mutex;  // held while compiling, by the first that asks; nobody else needs it
-  std::shared_ptr<LoadedProgram> program;
-};
-
 bool SharesHostMemory(const hal::Device& device) {
   return device.capabilities().memory.is_host_memory.ValueOr(false);
 }
@@ -142,49 +137,6 @@ hal::BufferRange LoadedProgram::constant(uint32_t index) const {
   return {constant_buffers_[constant.device].get(),
           static_cast<int64_t>(constant.offset - constant_bases_[constant.device]),
           static_cast<int64_t>(constant.size_bytes)};
-}
-
-Result<std::shared_ptr<LoadedProgram>> LoadedProgram::Variant(std::span<const int64_t> symbols,
-                                                              bool may_compile) {
-  const std::vector<int64_t> key(symbols.begin(), symbols.end());
-  std::shared_ptr<PendingVariant> pending;
-  std::map<std::string, int64_t> values;
-  for (size_t i = 0; i < key.size(); ++i) values[program_.symbols[i].name] = key[i];
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = variants_.find(key);
-    if (found != variants_.end()) {
-      pending = found->second;
-    } else {
-      if (!may_compile) {
-        std::string sizes;
-        for (const auto& [name, value] : values) {
-          sizes += fmt::format("{}{} = {}", sizes.empty() ? "" : ", ", name, value);
-        }
-        return NotFound("No program is compiled for {}, and the session may not compile one.",
-                        sizes);
-      }
-      if (!specializer_) {
-        return FailedPrecondition(
-            "A program for new sizes cannot be compiled: '{}' comes from a program file, which "
-            "holds no "
-            "model.",
-            program_.model_name);
-      }
-      pending = variants_.emplace(key, std::make_shared<PendingVariant>()).first->second;
-    }
-  }
-  const std::lock_guard lock(pending->mutex);
-  if (pending->program == nullptr) {
-    if (!may_compile || !specializer_) return NotFound("No program is compiled for these sizes.");
-    HY_ASSIGN(pending->program, specializer_(values));
-  }
-  return pending->program;
-}
-
-size_t LoadedProgram::variant_count() const {
-  const std::lock_guard lock(mutex_);
-  return variants_.size();
 }
 
 }  // namespace halyard::runtime

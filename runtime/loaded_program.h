@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "compiler/program/program.h"
 #include "hal/device.h"
+#include "runtime/variants.h"
 
 namespace halyard::runtime {
 
@@ -40,34 +41,22 @@ class LoadedProgram {
   const std::vector<Phase>& phases() const { return phases_; }
   void SetPhases(std::vector<Phase> phases) { phases_ = std::move(phases); }  // before it is shared
 
-  // Makes the program for exactly these symbol values; null when there is no source to compile
-  // from.
-  using Specializer = std::function<Result<std::shared_ptr<LoadedProgram>>(
-      const std::map<std::string, int64_t>& symbols)>;
-  void SetSpecializer(Specializer specializer) { specializer_ = std::move(specializer); }
-  // The variant for these values, compiled when it is not there and `may_compile`. NOT_FOUND when
-  // it may not; FAILED_PRECONDITION without a source. No lock is held while compiling; two threads
-  // that ask for the same new sizes wait for one compile.
-  Result<std::shared_ptr<LoadedProgram>> Variant(std::span<const int64_t> symbols,
-                                                 bool may_compile);
-  // Number of variants compiled so far.
-  size_t variant_count() const;
+  // The programs for exact sizes, beside this one. Their sizes are all symbols of this program.
+  Variants& variants() { return variants_; }
+  const Variants& variants() const { return variants_; }
 
  private:
   LoadedProgram() = default;
   Status LoadExecutables();
   Status LoadConstants();
 
-  struct PendingVariant;
   program::Program program_;
   std::vector<Ref<hal::Device>> devices_;
   std::vector<Ref<hal::Executable>> executables_;
   std::vector<Ref<hal::Buffer>> constant_buffers_;  // one per device; null: no constants there
   std::vector<uint64_t> constant_bases_;            // where in the data section each buffer starts
   std::vector<Phase> phases_;
-  Specializer specializer_;
-  mutable std::mutex mutex_;
-  std::map<std::vector<int64_t>, std::shared_ptr<PendingVariant>> variants_;
+  Variants variants_;
 };
 
 // Whether the device works on the host's memory in place.

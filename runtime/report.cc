@@ -68,6 +68,14 @@ class Reporter {
       for (const Phase& phase : loaded_.phases()) {
         json["phases"].push_back({{"phase", phase.name}, {"seconds", phase.seconds}});
       }
+      json["compiled_for_sizes"] = Json::array();
+      for (const CompiledVariant& variant : loaded_.variants().compiled()) {
+        json["compiled_for_sizes"].push_back(
+            {{"sizes", variant.sizes},
+             {"seconds", variant.seconds},
+             {"is_background", variant.is_background},
+             {"failure", variant.outcome.ok() ? "" : variant.outcome.ToLine()}});
+      }
     }
     return json;
   }
@@ -237,6 +245,12 @@ class Reporter {
     Line("phases");
     for (const Phase& phase : loaded_.phases())
       Line("  {}: {:.2f} ms", phase.name, phase.seconds * 1e3);
+    for (const CompiledVariant& variant : loaded_.variants().compiled()) {
+      Line("  compile for {}{}: {:.2f} ms{}{}", variant.sizes,
+           variant.is_background ? ", in the background" : "", variant.seconds * 1e3,
+           variant.outcome.ok() ? "" : ", failed: ",
+           variant.outcome.ok() ? "" : variant.outcome.ToLine());
+    }
   }
 
   Json RecordsJson(std::string_view kind) const {

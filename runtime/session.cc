@@ -81,6 +81,28 @@ void Session::Forget() {
 
 // Recordings --------------------------------------------------------------------------------------
 
+Result<std::shared_ptr<LoadedProgram>> Session::FindVariant() {
+  if (symbols_.empty() || options_.on_new_shapes == NewShapes::kGeneric) {
+    return std::shared_ptr<LoadedProgram>();
+  }
+  Variants::Sizes sizes;
+  const std::vector<program::Symbol>& symbols = program_->program().symbols;
+  for (size_t i = 0; i < symbols.size(); ++i) sizes[symbols[i].name] = symbols_[i];
+  VariantMode mode = VariantMode::kFind;
+  if (options_.on_new_shapes == NewShapes::kCompile) mode = VariantMode::kCompile;
+  if (options_.on_new_shapes == NewShapes::kCompileLater) mode = VariantMode::kCompileLater;
+  return program_->variants().Get(sizes, mode);
+}
+
+// Forgets recordings of the program for any sizes when a compile has ended since they were made:
+// one of them may have a variant now.
+void Session::DropMeanwhile() {
+  const uint64_t count = program_->variants().background_count();
+  if (count == seen_background_count_) return;
+  seen_background_count_ = count;
+  std::erase_if(recordings_, [&](const auto& recording) { return recording->program == program_; });
+}
+
 Result<std::shared_ptr<const Recording>> Session::FindRecording(
     std::span<const CallTensor> inputs) {
   const program::Program& program = program_->program();
@@ -88,6 +110,7 @@ Result<std::shared_ptr<const Recording>> Session::FindRecording(
   shapes_.clear();
   for (const CallTensor& input : inputs) shapes_.push_back({input.dtype, input.dims});
   HY_TRY(BindSymbols(program, program.entries.front(), shapes_, symbols_));
+  if (options_.on_new_shapes == NewShapes::kCompileLater) DropMeanwhile();
   for (size_t i = 0; i < recordings_.size(); ++i) {
     if (recordings_[i]->symbols != symbols_) continue;
     std::rotate(recordings_.begin(), recordings_.begin() + static_cast<ptrdiff_t>(i),
@@ -95,9 +118,8 @@ Result<std::shared_ptr<const Recording>> Session::FindRecording(
     return recordings_.front();
   }
   std::shared_ptr<const Recording> made;
-  if (options_.on_new_shapes != NewShapes::kGeneric && !symbols_.empty()) {
-    const bool may_compile = options_.on_new_shapes == NewShapes::kCompile;
-    HY_ASSIGN(auto variant, program_->Variant(symbols_, may_compile));
+  HY_ASSIGN(const auto variant, FindVariant());
+  if (variant != nullptr) {
     // The variant has no symbols left but those that it does not use.
     std::vector<int64_t> values(variant->program().symbols.size());
     HY_TRY(BindSymbols(variant->program(), variant->program().entries.front(), shapes_, values));

@@ -19,7 +19,7 @@
 
 namespace halyard::runtime {
 
-enum class NewShapes : int32_t { kGeneric = 0, kCompile = 1, kError = 2 };
+enum class NewShapes : int32_t { kGeneric = 0, kCompile = 1, kError = 2, kCompileLater = 3 };
 
 struct SessionOptions {
   NewShapes on_new_shapes = NewShapes::kGeneric;
@@ -58,8 +58,9 @@ struct RunEvent {
 };
 
 // One thread at a time: a second one gets BUSY. Allocates nothing in a run that repeats the sizes
-// and the host pointers of one before. After a failed run the next one starts afresh; after a failed
-// check inside (something other than bad_alloc was thrown) every later one is FAILED_PRECONDITION.
+// and the host pointers of one before. After a failed run the next one starts afresh; after a
+// failed check inside (something other than bad_alloc was thrown) every later one is
+// FAILED_PRECONDITION.
 class Session : public std::enable_shared_from_this<Session> {
  public:
   static std::shared_ptr<Session> Create(std::shared_ptr<LoadedProgram> program,
@@ -106,6 +107,9 @@ class Session : public std::enable_shared_from_this<Session> {
   Status Start(std::span<const CallTensor> inputs, std::span<const CallTensor> outputs,
                std::span<CallResult> results, bool caller_waits);
   Result<std::shared_ptr<const Recording>> FindRecording(std::span<const CallTensor> inputs);
+  // The program for exactly the present symbols, by the policy; null: the one for any sizes runs.
+  Result<std::shared_ptr<LoadedProgram>> FindVariant();
+  void DropMeanwhile();
   Status EnsurePort(Port& port, const Recording::Storage& storage, const Recording& recording,
                     bool is_arena);
   Status BindInput(size_t index, const CallTensor& tensor);
@@ -131,6 +135,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::vector<TensorShape> shapes_;
   std::vector<std::shared_ptr<const Recording>> recordings_;  // the most recent first
   std::shared_ptr<const Recording> current_;
+  uint64_t seen_background_count_ =
+      0;  // of variants, when recordings_ was last cleared of what ran meanwhile
 
   std::vector<Port> input_ports_, output_ports_, arena_ports_;
   std::vector<hal::BufferRange> bindings_;

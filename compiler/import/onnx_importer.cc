@@ -105,6 +105,7 @@ Result<graph::Module> Importer::Run() {
   scope.opsets = &opsets;
   HY_TRY(ImportInitialisers(*model_.graph, scope));
   HY_TRY(ImportInputs(*model_.graph, scope));
+  HY_TRY(CheckFixedSymbols());
   HY_TRY(ImportNodes(model_.graph->node, scope));
   if (!report_.unsupported.empty()) {
     std::string list;
@@ -156,6 +157,16 @@ Result<Expr> Importer::InputDim(const std::string& input, size_t axis, const Dim
     }
   }
   return module_.exprs.Dim(entry->second);
+}
+
+Status Importer::CheckFixedSymbols() const {
+  for (const auto& [name, value] : options_.symbol_values) {
+    if (symbols_.count(name) != 0 || symbol_names_.count(name) != 0) continue;
+    return InvalidArgument(
+        "Symbol '{}' is fixed to {}; the sizes of the inputs with names are: {}.", Printable(name),
+        value, symbol_names_.empty() ? "none" : fmt::format("{}", fmt::join(symbol_names_, ", ")));
+  }
+  return OkStatus();
 }
 
 Status Importer::ImportInputs(const GraphProto& graph, Scope& scope) {

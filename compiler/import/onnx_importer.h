@@ -39,6 +39,8 @@ class Importer {
   Result<std::vector<V>> Inline(NodeContext& c, const GraphProto& body);
 
  private:
+  // That every symbol that the options fix is the size of an input.
+  Status CheckFixedSymbols() const;
   Status ImportInputs(const GraphProto& graph, Scope& scope);
   Status ImportOutputs(const GraphProto& graph, Scope& scope);
   // A dim of an input: a number, a named symbol, or a symbol of its own.

@@ -38,6 +38,36 @@ void SetHints(graph::Module& module) {
   }
 }
 
+// Narrows the ranges of named sizes of a graph's inputs to one value each.
+Status FixSymbols(graph::Module& module, const std::map<std::string, int64_t>& values) {
+  if (values.empty()) return OkStatus();
+  std::map<std::string, Expr> symbols;
+  for (const graph::ValueId parameter : module.entry().parameters) {
+    for (const Expr dim : module.values[parameter].type.dims) {
+      for (const Expr symbol : module.exprs.SymbolsOf(dim)) {
+        symbols.emplace(module.exprs.SymbolName(symbol), symbol);
+      }
+    }
+  }
+  for (const auto& [name, value] : values) {
+    const auto found = symbols.find(name);
+    if (found == symbols.end()) {
+      return InvalidArgument(
+          "Symbol '{}' is fixed to {}; no input of the graph has a size of that name.", name,
+          value);
+    }
+    const ExprRange range = module.exprs.RangeOf(found->second);
+    const int64_t divisor = module.exprs.SymbolDivisor(found->second);
+    if (value < range.lo || value > range.hi || value % divisor != 0) {
+      return OutOfRange(
+          "Symbol '{}' is fixed to {}; it must lie in [{}, {}] and be a multiple of {}.", name,
+          value, range.lo, range.hi, divisor);
+    }
+    module.exprs.Constrain(found->second, {value, value}, 1);
+  }
+  return OkStatus();
+}
+
 Status ReadModel(CompileState& state) {
   const CompileRequest& request = *state.request;
   if (!request.graph_text.empty()) {
@@ -50,7 +80,7 @@ Status ReadModel(CompileState& state) {
                       hash);
     };
     HY_ASSIGN(state.module, graph::ParseModule(request.graph_text, resolve));
-    return OkStatus();
+    return FixSymbols(state.module, request.options.symbol_values);
   }
   onnx::ImportOptions options;
   options.external_data_folder = request.external_data_folder;

@@ -139,7 +139,7 @@ hy_result hy_session_create(hy_program_t* program, const hy_session_desc* desc,
     if (desc != nullptr) {
       HY_TRY(ReadStruct(desc, HY_STRUCT_SESSION_DESC, kSessionDescSize, "hy_session_desc", d));
     }
-    if (d.on_new_shapes < HY_NEW_SHAPES_GENERIC || d.on_new_shapes > HY_NEW_SHAPES_ERROR) {
+    if (d.on_new_shapes < HY_NEW_SHAPES_GENERIC || d.on_new_shapes > HY_NEW_SHAPES_COMPILE_LATER) {
       return InvalidArgument("There is no policy {} for new shapes.", d.on_new_shapes);
     }
     if (d.memory_limit_bytes < 0) {

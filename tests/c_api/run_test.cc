@@ -320,6 +320,79 @@ TEST_F(CApiRunTest, NewShapes) {
   EXPECT_EQ(hy_session_run(strict.get(), &in, 1, &out, 1), HY_OK) << "the size is compiled now";
 }
 
+TEST_F(CApiRunTest, NewShapesCompiledLater) {
+  const auto program = Compile(instance_, "slow copy");
+  hy_session_desc desc = HY_SESSION_DESC_INIT;
+  desc.on_new_shapes = HY_NEW_SHAPES_COMPILE_LATER;
+  const auto session = hy::Session::Create(program, &desc);
+  const auto x = Random(12, 1);
+  hy_tensor in = F32(x), out = HY_TENSOR_INIT;
+  ASSERT_EQ(hy_session_run(session.get(), &in, 1, &out, 1), HY_OK) << LastError();
+  EXPECT_EQ(Values(out), x) << "what takes any size runs meanwhile";
+  EXPECT_THAT(program.Report(HY_REPORT_PHASES, HY_FORMAT_TEXT),
+              testing::Not(testing::HasSubstr("compile for n = 12")));
+  Write("go", "");  // the stand-in waits for it
+  while (program.Report(HY_REPORT_PHASES, HY_FORMAT_TEXT)
+             .find("compile for n = 12, in the background") == std::string::npos) {
+    std::this_thread::yield();
+  }
+  for (int round = 0; round < 3; ++round) {
+    out = HY_TENSOR_INIT;
+    ASSERT_EQ(hy_session_run(session.get(), &in, 1, &out, 1), HY_OK) << LastError();
+    EXPECT_EQ(Values(out), x);
+  }
+  EXPECT_EQ(CompileCount(), 2u) << "once for any size and once for 12";
+  EXPECT_THAT(program.Report(HY_REPORT_PHASES, HY_FORMAT_JSON),
+              testing::HasSubstr("\"is_background\": true"));
+  // What is there now also serves the strict, and compiling at once.
+  desc.on_new_shapes = HY_NEW_SHAPES_ERROR;
+  const auto strict = hy::Session::Create(program, &desc);
+  out = HY_TENSOR_INIT;
+  EXPECT_EQ(hy_session_run(strict.get(), &in, 1, &out, 1), HY_OK) << LastError();
+}
+
+TEST_F(CApiRunTest, ALateCompileThatFailsIsRecordedAndNotRepeated) {
+  const auto program = Compile(instance_, "copy, but no sizes");
+  hy_session_desc desc = HY_SESSION_DESC_INIT;
+  desc.on_new_shapes = HY_NEW_SHAPES_COMPILE_LATER;
+  const auto session = hy::Session::Create(program, &desc);
+  const auto x = Random(5, 1);
+  hy_tensor in = F32(x), out = HY_TENSOR_INIT;
+  ASSERT_EQ(hy_session_run(session.get(), &in, 1, &out, 1), HY_OK) << LastError();
+  while (program.Report(HY_REPORT_PHASES, HY_FORMAT_TEXT).find("failed: ") == std::string::npos) {
+    std::this_thread::yield();
+  }
+  for (int round = 0; round < 3; ++round) {
+    out = HY_TENSOR_INIT;
+    ASSERT_EQ(hy_session_run(session.get(), &in, 1, &out, 1), HY_OK) << LastError();
+    EXPECT_EQ(Values(out), x);
+  }
+  EXPECT_EQ(CompileCount(), 2u);
+  // Asked for at once, the failure comes back.
+  desc.on_new_shapes = HY_NEW_SHAPES_COMPILE;
+  const auto eager = hy::Session::Create(program, &desc);
+  EXPECT_EQ(hy_session_run(eager.get(), &in, 1, &out, 1), HY_INVALID_ARGUMENT);
+  EXPECT_EQ(LastError(), "No sizes are wanted.");
+}
+
+TEST_F(CApiRunTest, EndingWaitsForALateCompile) {
+  const auto x = Random(5, 1);
+  {
+    const auto program = Compile(instance_, "copy");
+    hy_session_desc desc = HY_SESSION_DESC_INIT;
+    desc.on_new_shapes = HY_NEW_SHAPES_COMPILE_LATER;
+    const auto session = hy::Session::Create(program, &desc);
+    for (const size_t count : {1, 2, 3, 4, 5}) {
+      hy_tensor in = F32(Random(count, 1)), out = HY_TENSOR_INIT;
+      const auto values = Random(count, 1);
+      in.data = const_cast<float*>(values.data());
+      EXPECT_EQ(hy_session_run(session.get(), &in, 1, &out, 1), HY_OK) << LastError();
+      EXPECT_EQ(Values(out), values);
+    }
+  }
+  EXPECT_GE(CompileCount(), 1u);
+}
+
 TEST_F(CApiRunTest, InterpretedOps) {
   const auto session = hy::Session::Create(Compile(instance_, "interpret"));
   const auto x = Random(12, 1);

@@ -103,6 +103,93 @@ TEST_F(EndToEndRun, ShapesThatDoNotFitAreNamed) {
   EXPECT_THAT(LastError(), testing::HasSubstr("gives 1 inputs; the program has 2"));
 }
 
+TEST_F(EndToEndRun, FixedSizesMustBeSizesOfInputs) {
+  const std::string path = Write("model.onnx", Rows().str());
+  const auto compile = [&](const char* name, int64_t value) {
+    const hy_symbol_value symbol = {hy::View(name), value};
+    hy_compile_desc desc = HY_COMPILE_DESC_INIT;
+    desc.onnx_path = hy::View(path);
+    desc.disable_tuning = 1;
+    desc.symbols = &symbol;
+    desc.symbol_count = 1;
+    hy_program_t* program = nullptr;
+    const hy_result result = hy_program_compile(instance_.get(), &desc, &program);
+    hy_program_release(program);
+    return result;
+  };
+  EXPECT_EQ(compile("rows", 3), HY_OK) << LastError();
+  EXPECT_EQ(compile("columns", 3), HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr(
+                               "Symbol 'columns' is fixed to 3; the sizes of the inputs with names "
+                               "are: n, rows."));
+  EXPECT_THAT(Run("run --no-tune model.onnx --shape columns=3"), testing::HasSubstr("'columns'"));
+  EXPECT_EQ(status_, 2);
+}
+
+TEST_F(EndToEndRun, GraphsBuiltHereTakeFixedSizes) {
+  const auto graph = hy::Graph::Create(instance_);
+  graph.Symbol("n", 1, 100, 2);
+  const hy_value x = graph.Input("x", HY_DTYPE_F32, "n");
+  graph.Output("y", graph.Op("add", {x, x}));
+  const auto compile = [&](const char* name, int64_t value, hy_program_t** program) {
+    const hy_symbol_value symbol = {hy::View(name), value};
+    hy_compile_desc desc = HY_COMPILE_DESC_INIT;
+    desc.graph = graph.get();
+    desc.disable_tuning = 1;
+    desc.symbols = &symbol;
+    desc.symbol_count = 1;
+    return hy_program_compile(instance_.get(), &desc, program);
+  };
+  hy_program_t* raw = nullptr;
+  EXPECT_EQ(compile("m", 4, &raw), HY_INVALID_ARGUMENT);
+  EXPECT_EQ(compile("n", 3, &raw), HY_OUT_OF_RANGE) << "no multiple of 2";
+  ASSERT_EQ(compile("n", 4, &raw), HY_OK) << LastError();
+  const hy::Program program(raw);
+  const auto session = hy::Session::Create(program);
+  const std::vector<float> four = {1, 2, 3, 4}, six(6);
+  hy_tensor in = TensorOf(HY_DTYPE_F32, {4}, four), out = HY_TENSOR_INIT;
+  ASSERT_EQ(hy_session_run(session.get(), &in, 1, &out, 1), HY_OK) << LastError();
+  EXPECT_EQ(ValuesOf<float>(out), (std::vector<float>{2, 4, 6, 8}));
+  in = TensorOf(HY_DTYPE_F32, {6}, six);
+  EXPECT_EQ(hy_session_run(session.get(), &in, 1, &out, 1), HY_INVALID_ARGUMENT);
+}
+
+// Sizes of 0, of rank 0, and beyond what there is.
+TEST_F(EndToEndRun, OddSizes) {
+  const std::string digits = HALYARD_SOURCE_DIR "/examples/digits/digits.onnx";
+  const auto session = hy::Session::Create(CompileFile(digits));
+  const std::vector<float> one_image(64, 0.25f);
+  hy_tensor in = TensorOf(HY_DTYPE_F32, {0, 1, 8, 8}, std::vector<float>());
+  hy_tensor out = HY_TENSOR_INIT;
+  ASSERT_EQ(hy_session_run(session.get(), &in, 1, &out, 1), HY_OK) << LastError();
+  EXPECT_EQ(out.size_bytes, 0u);
+  EXPECT_EQ(out.dims[1], 10);
+  in = TensorOf(HY_DTYPE_F32, {int64_t{1} << 40, 1, 8, 8}, one_image);
+  EXPECT_EQ(hy_session_run(session.get(), &in, 1, &out, 1), HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("batch"));
+  // Within the model's range, but more than any machine has: refused before anything is allocated.
+  in = TensorOf(HY_DTYPE_F32, {2147483647, 1, 8, 8}, one_image);
+  const hy_result huge = hy_session_run(session.get(), &in, 1, &out, 1);
+  EXPECT_THAT(huge, testing::AnyOf(HY_INVALID_ARGUMENT, HY_OUT_OF_MEMORY, HY_OUT_OF_RANGE));
+  EXPECT_THAT(LastError(), testing::Not(testing::IsEmpty()));
+  in = TensorOf(HY_DTYPE_F32, {1, 1, 8, 8}, one_image);
+  out = HY_TENSOR_INIT;
+  ASSERT_EQ(hy_session_run(session.get(), &in, 1, &out, 1), HY_OK) << LastError();
+  EXPECT_EQ(out.size_bytes, 40u);
+
+  const auto scalar =
+      hy::Session::Create(Compile(ModelOf({{Node("Add", {"x", "one"}, {"y"}, {}, "n")},
+                                           {FloatTensor("one", {}, {1})},
+                                           {ValueInfo("x", kF32, {})},
+                                           {ValueInfo("y", kF32, {})}})));
+  const std::vector<float> two = {2};
+  in = TensorOf(HY_DTYPE_F32, {}, two);
+  out = HY_TENSOR_INIT;
+  ASSERT_EQ(hy_session_run(scalar.get(), &in, 1, &out, 1), HY_OK) << LastError();
+  EXPECT_EQ(out.rank, 0u);
+  EXPECT_EQ(ValuesOf<float>(out), (std::vector<float>{3}));
+}
+
 TEST_F(EndToEndRun, ASteadyRunAllocatesNothing) {
   const std::string digits = HALYARD_SOURCE_DIR "/examples/digits/digits.onnx";
   const auto session = hy::Session::Create(CompileFile(digits));

@@ -2,13 +2,17 @@
 // A stand-in for the compiler library: "compiles" any model into a program of copies and fills, so
 // that the runtime, the C API and the cache are tested without LLVM. The model's bytes are text:
 // "copy" gives y = x for f32[n]; "fill" makes every element 0x3f800000 (1.0f); "bad" fails; "throw"
-// throws; "interpret" runs y = x in the interpreter. The number of compiles is appended to the file
-// that HALYARD_FAKE_COMPILER_LOG names.
+// throws; "interpret" runs y = x in the interpreter; "slow" copies, and waits for a file "go" when
+// sizes are fixed; "no sizes" in it makes fixed sizes an error. The number of compiles is appended
+// to the file that HALYARD_FAKE_COMPILER_LOG names.
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include <halyard_build.h>
 #include "base/check.h"
@@ -35,12 +39,24 @@ device "cpu:0" identity "" {
 }
 )";
 
+// Until the file stands beside the log.
+void AwaitFile(const char* name) {
+  const auto path =
+      std::filesystem::path(std::getenv("HALYARD_FAKE_COMPILER_LOG")).parent_path() / name;
+  while (!std::filesystem::exists(path)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 Result<CompileResult> FakeCompile(const CompileRequest& request) {
   if (const char* log = std::getenv("HALYARD_FAKE_COMPILER_LOG"))
     std::ofstream(log, std::ios::app) << "c";
   const std::string source = ReadSource(request);
   if (source.starts_with("bad")) return InvalidArgument("Node 'g' is wrong.");
   if (source.starts_with("throw")) throw std::runtime_error("thrown by the compiler");
+  if (!request.options.symbol_values.empty()) {
+    if (source.find("no sizes") != std::string::npos)
+      return InvalidArgument("No sizes are wanted.");
+    if (source.starts_with("slow")) AwaitFile("go");
+  }
   std::string n = "\"n\"", symbol = "symbol \"n\" min 0 max 1048576 divisor 1\n";
   if (const auto fixed = request.options.symbol_values.find("n");
       fixed != request.options.symbol_values.end()) {

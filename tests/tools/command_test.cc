@@ -130,6 +130,9 @@ TEST_F(CommandTest, CompileThenRunWithoutACompiler) {
   std::filesystem::copy(folder_ + "/in/input_0.npy", folder_ + "/in/output_0.npy");
   Run("run copy.hyp --input-dir in --expect-dir in");
   EXPECT_EQ(status_, 0);
+  Run("run copy.hyp --shape n=3 --input-dir in --expect-dir in");
+  EXPECT_EQ(status_, 0);
+  ExpectError(Run("run copy.hyp --shape m=3"), 1, "copy.hyp has no size 'm'; its sizes are: n");
   Write("other.onnx", "copy other");
   ExpectError(Run("run other.onnx"), 3, "The compiler library cannot be opened");
 }

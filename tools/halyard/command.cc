@@ -122,6 +122,7 @@ Model OpenModel(const ModelOptions& options, bool fix_shapes) {
       desc.devices = devices.data();
       desc.device_count = devices.size();
       model.program = hy::Program::Load(model.instance, desc);
+      model.is_saved = true;
     } else {
       hy_compile_desc desc = HY_COMPILE_DESC_INIT;
       desc.onnx_path = hy::View(options.model);

@@ -55,6 +55,7 @@ struct Model {
   hy::Instance instance;
   std::vector<hy::Device> devices;
   hy::Program program;
+  bool is_saved = false;  // from a program file
 };
 // Throws CommandError, or hy::Error with the file named in front.
 Model OpenModel(const ModelOptions& options, bool fix_shapes);

@@ -3,6 +3,7 @@
 // status: 0 done, 1 wrong usage, 2 the model or input is bad or unsupported, 3 a device or the
 // system failed, 4 the result differs from the expectation.
 #include <cstdio>
+#include <new>
 
 #include "tools/halyard/command.h"
 
@@ -11,7 +12,7 @@ namespace {
 // One line, whatever a name in it holds.
 void PrintError(std::string message) {
   for (char& c : message) {
-    if (c == '\n' || c == '\r') c = ' ';
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
   }
   std::fprintf(stderr, "halyard: error: %s\n", message.c_str());
 }
@@ -48,6 +49,9 @@ int main(int argc, char** argv) {
   } catch (const hy::Error& error) {
     PrintError(error.what());
     return StatusOf(error.code());
+  } catch (const std::bad_alloc&) {
+    PrintError("the machine is out of memory");
+    return kSystemFailure;
   } catch (const std::exception& error) {
     PrintError(error.what());
     return kSystemFailure;

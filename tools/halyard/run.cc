@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // halyard run: one run of a model on files or random inputs.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -51,11 +53,25 @@ class Inputs {
  public:
   Inputs(const Model& model, const Options& options) : infos_(model.program.Io(HY_IO_INPUT)) {
     tensors_.resize(infos_.size());
-    for (const auto& [name, value] : ParseShapes(options.model.shapes)) symbols_[name] = value;
+    const std::vector<hy_symbol_info> open = model.program.Symbols();
+    for (const auto& [name, value] : ParseShapes(options.model.shapes)) {
+      const bool is_known = std::any_of(
+          open.begin(), open.end(),
+          [&](const hy_symbol_info& symbol) { return hy::ToString(symbol.name) == name; });
+      // Sizes of a model were fixed, and their names checked, when it was compiled.
+      if (!is_known && model.is_saved) {
+        std::string names;
+        for (const hy_symbol_info& symbol : open) names += " " + hy::ToString(symbol.name);
+        throw CommandError(kWrongUsage,
+                           "--shape: " + options.model.model + " has no size '" + name +
+                               "'; its sizes are:" + (names.empty() ? " none" : names));
+      }
+      symbols_[name] = value;
+    }
     ReadDirectory(options);
     ReadNamed(options);
     BindGiven();
-    for (const hy_symbol_info& symbol : model.program.Symbols()) SetDefault(symbol);
+    for (const hy_symbol_info& symbol : open) SetDefault(symbol);
     std::mt19937_64 random(options.seed);
     for (size_t i = 0; i < infos_.size(); ++i) {
       if (tensors_[i].dtype == HY_DTYPE_INVALID) MakeRandom(i, random);
@@ -138,7 +154,14 @@ class Inputs {
                                         FormatDims(tensor.dims.data(), tensor.dims.size()) +
                                         " is too large");
     }
-    tensor.bytes.resize(count * width);
+    try {
+      tensor.bytes.resize(count * width);
+    } catch (const std::bad_alloc&) {
+      throw CommandError(kSystemFailure, "input '" + name(index) + "' of shape " +
+                                             FormatDims(tensor.dims.data(), tensor.dims.size()) +
+                                             " needs " + std::to_string(count * width) +
+                                             " bytes, more than this machine gives");
+    }
     for (uint64_t i = 0; i < count; ++i) PutRandom(tensor, i, width, random);
   }
   // Floats lie in [-1, 1), integers are 0 or 1: indices and masks that most models take.
