@@ -20,13 +20,14 @@ namespace halyard::drivers::cuda {
 // Functions of the library that the driver opens, found by name.
 struct FakeCuda {
   template <typename T>
-  static T* Find(T*, const char* name) {
+  static T* Find(const char* name) {
     static void* library = dlopen(HALYARD_FAKE_LIBCUDA, RTLD_NOW | RTLD_LOCAL);
     void* symbol = library ? dlsym(library, name) : nullptr;
     EXPECT_NE(symbol, nullptr) << name;
     return reinterpret_cast<T*>(symbol);
   }
-#define HY_FAKE_FUNCTION(name) decltype(::fake_cuda_##name)* name = Find(name, "fake_cuda_" #name);
+#define HY_FAKE_FUNCTION(name) \
+  decltype(::fake_cuda_##name)* name = Find<decltype(::fake_cuda_##name)>("fake_cuda_" #name);
   HY_FAKE_FUNCTION(fail)
   HY_FAKE_FUNCTION(has_failed)
   HY_FAKE_FUNCTION(call_count)
