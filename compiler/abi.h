@@ -53,10 +53,17 @@ class Measurer {
                            double seconds) = 0;
 };
 
+// What f32 tensors of a model are computed in.
+enum class Precision : uint8_t {
+  kAsGiven,
+  kF16,  // weights and activations in f16, sums in f32 (compiler/passes/graph_narrow_floats.cc)
+};
+
 struct CompileOptions {
   bool tune = true;              // race schedules through the measurer
   bool fast_reductions = false;  // allow splits whose order depends on the thread count
   bool allow_fallback = true;    // unsupported ops run in the interpreter, each reported
+  Precision precision = Precision::kAsGiven;
   std::map<std::string, int64_t> symbol_values;  // fixed symbols: a program for exactly these sizes
   uint64_t Hash() const;                         // part of the cache key
 };

@@ -329,6 +329,16 @@ typedef struct hy_symbol_value {
   int64_t value;
 } hy_symbol_value;
 
+/* What the f32 tensors of a model are computed in. */
+typedef int32_t hy_precision;
+enum {
+  HY_PRECISION_AS_GIVEN = 0, /* f32 */
+  /* Weights and activations of products, convolutions and attention in f16, their sums in f32, softmax and
+   * the statistics of normalisations in f32. Inputs and outputs keep their dtype. Relative errors near
+   * 2^-11 per layer; values beyond 65504 become infinite. */
+  HY_PRECISION_F16 = 1
+};
+
 typedef struct hy_compile_desc {
   uint32_t struct_size;
   hy_struct_type type;
@@ -350,10 +360,11 @@ typedef struct hy_compile_desc {
   uint32_t fast_reductions;      /* 1: results may depend on the thread count */
   void (*progress)(void* context, hy_string phase, double fraction);
   void* progress_context;
+  hy_precision precision;
 } hy_compile_desc;
 #define HY_COMPILE_DESC_INIT                                                                        \
   {sizeof(hy_compile_desc), HY_STRUCT_COMPILE_DESC, NULL, {NULL, 0}, NULL, 0, {NULL, 0}, NULL, NULL, 0, \
-   NULL, 0, HY_POLICY_DEFAULT, 0, 0, 0, NULL, NULL}
+   NULL, 0, HY_POLICY_DEFAULT, 0, 0, 0, NULL, NULL, HY_PRECISION_AS_GIVEN}
 
 /* Compiles, or finds the program in the cache. Opens the compiler library only when it compiles:
  * HY_UNAVAILABLE without it. Blocks; no lock is held meanwhile. Any thread. HY_INVALID_ARGUMENT when the

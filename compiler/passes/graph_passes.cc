@@ -16,6 +16,7 @@ constexpr GraphPass kPasses[] = {
     {"fold-affine", "Moves per-channel scales after a convolution into its weights.", FoldAffine},
     {"fuse-attention", "Recognises scaled dot-product attention.", FuseAttention},
     {"merge-matmuls", "Merges products of one value with constant matrices.", MergeMatmuls},
+    {"narrow-floats", "Computes in f16 where that is sound.", NarrowFloats},
     {"remove-dead", "Drops what no result needs.", RemoveDead},
     {"layout", "Chooses storage orders in the entry graph.", ChooseEntryLayouts},
 };

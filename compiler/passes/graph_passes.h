@@ -54,6 +54,9 @@ struct MergedMatmul {
   int64_t columns = 0;
 };
 Status MergeMatmulsAndTell(Module& module, std::vector<MergedMatmul>* records);
+// graph_narrow_floats.cc: f32 values become f16 where that is sound; see there for the numerics. Only
+// where the compile options ask for it, and late: what folds weights should fold them in f32.
+Status NarrowFloats(Module& module);
 // graph_remove_dead.cc: drops what no result needs and renumbers.
 Status RemoveDead(Module& module);
 

@@ -130,6 +130,13 @@ Status MergeMatmuls(CompileState& state) {
   return OkStatus();
 }
 
+Status NarrowFloats(CompileState& state) {
+  if (state.request == nullptr || state.request->options.precision != Precision::kF16) {
+    return OkStatus();
+  }
+  return graph::NarrowFloats(state.module);
+}
+
 Status Layout(CompileState& state) {
   for (Segment& segment : state.segments) {
     const Target& target = state.program.devices[segment.device].target;
@@ -203,6 +210,8 @@ constexpr Pass kPasses[] = {
      kShaped, 0, Level::kGraph, Level::kGraph, true},
     {"merge-matmuls", "merges products of one value with constant matrices", MergeMatmuls, kShaped,
      0, Level::kGraph, Level::kGraph, true},
+    {"narrow-floats", "computes in f16 what the options allow", NarrowFloats, kShaped, 0,
+     Level::kGraph, Level::kGraph, true},
     {"remove-dead", "drops nodes that no result needs", OnModule<graph::RemoveDead>, kShaped,
      kSimplified, Level::kGraph, Level::kGraph},
     {"cluster", "predicts what will fuse", ClusterNodes, kSimplified, kClustered, Level::kGraph,

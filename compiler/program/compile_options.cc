@@ -6,7 +6,7 @@
 namespace halyard {
 
 uint64_t CompileOptions::Hash() const {
-  std::string text = fmt::format("{}|{}|{}", tune, fast_reductions, allow_fallback);
+  std::string text = fmt::format("{}|{}|{}|{}", tune, fast_reductions, allow_fallback, static_cast<int>(precision));
   for (const auto& [name, value] : symbol_values) {
     text += fmt::format("|{}:{}={}", name.size(), name, value);
   }

@@ -140,6 +140,10 @@ hy_result hy_program_compile(hy_instance_t* instance, const hy_compile_desc* des
                                      : d.on_unsupported_op == HY_POLICY_FALLBACK;
     job.options.tune = d.disable_tuning == 0;
     job.options.fast_reductions = d.fast_reductions != 0;
+    if (d.precision != HY_PRECISION_AS_GIVEN && d.precision != HY_PRECISION_F16) {
+      return InvalidArgument("There is no precision {}.", d.precision);
+    }
+    job.options.precision = d.precision == HY_PRECISION_F16 ? Precision::kF16 : Precision::kAsGiven;
     job.use_cache = d.disable_cache == 0;
     if (d.progress != nullptr) {
       job.progress = [progress = d.progress, context = d.progress_context](std::string_view phase,

@@ -57,6 +57,21 @@ TEST_F(CApiProgramTest, SecondCompileComesFromTheCache) {
   EXPECT_THAT(log_, testing::IsEmpty());
 }
 
+TEST_F(CApiProgramTest, PrecisionIsPartOfTheKeyAndChecked) {
+  const auto instance = MakeLogged();
+  const std::string model = Write("model.onnx", "copy");
+  CompileFile(instance, model);
+  hy_compile_desc desc = HY_COMPILE_DESC_INIT;
+  desc.onnx_path = hy::View(model);
+  desc.precision = HY_PRECISION_F16;
+  hy::Program::Compile(instance, desc);
+  EXPECT_EQ(CompileCount(), 2u);
+  desc.precision = 7;
+  hy_program_t* program = nullptr;
+  EXPECT_EQ(hy_program_compile(instance.get(), &desc, &program), HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("There is no precision 7."));
+}
+
 TEST_F(CApiProgramTest, ExternalDataIsPartOfTheKey) {
   const auto instance = MakeLogged();
   const std::string model =

@@ -41,6 +41,10 @@ void AddModelOptions(CLI::App& app, ModelOptions& options) {
                "A missing device or an unsupported op is an error instead of a reported fallback");
   app.add_flag("--no-tune", options.no_tune, "Choose schedules by the model only; time nothing");
   app.add_flag("--no-cache", options.no_cache, "Neither read nor write the cache folder");
+  app.add_option(
+         "--precision", options.precision,
+         "fp16: f32 weights and activations in 16 bits, sums, softmax and statistics in f32")
+      ->check(CLI::IsMember({"as-given", "fp16"}));
   app.add_flag("--json", options.json, "Write JSON");
 }
 
@@ -130,6 +134,7 @@ Model OpenModel(const ModelOptions& options, bool fix_shapes) {
       desc.device_count = devices.size();
       desc.disable_tuning = options.no_tune ? 1 : 0;
       desc.disable_cache = options.no_cache ? 1 : 0;
+      desc.precision = options.precision == "fp16" ? HY_PRECISION_F16 : HY_PRECISION_AS_GIVEN;
       std::vector<hy_symbol_value> symbols;
       for (const auto& [name, value] : shapes) symbols.push_back({hy::View(name), value});
       if (fix_shapes) {

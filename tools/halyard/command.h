@@ -46,6 +46,7 @@ struct ModelOptions {
   bool no_fallback = false;
   bool no_tune = false;
   bool no_cache = false;
+  std::string precision = "as-given";  // or "fp16"
   bool json = false;
 };
 void AddModelOptions(CLI::App& app, ModelOptions& options);

@@ -79,11 +79,12 @@ TEST(GraphPassesTest, GoldensHoldAndKeepTheMeaning) {
     ASSERT_TRUE(original.ok()) << original.status().ToString();
     Result<Module> module = ParseModule(before);
     std::stringstream names(first_line.substr(std::string_view("// passes: ").size()));
-    bool is_exact = true;
+    bool is_exact = true, is_narrow = false;
     for (std::string name; names >> name;) {
       const GraphPass* pass = FindGraphPass(name);
       ASSERT_NE(pass, nullptr) << name;
-      is_exact &= name != "fold-affine" && name != "fuse-attention";
+      is_narrow |= name == "narrow-floats";
+      is_exact &= name != "fold-affine" && name != "fuse-attention" && !is_narrow;
       const Status ran = pass->run(*module);
       ASSERT_TRUE(ran.ok()) << ran.ToString();
       const Status verified = VerifyModule(*module);
@@ -105,8 +106,9 @@ TEST(GraphPassesTest, GoldensHoldAndKeepTheMeaning) {
       ASSERT_TRUE(got.ok()) << got.status().ToString();
       ASSERT_EQ(wanted->size(), got->size());
       for (size_t i = 0; i < wanted->size(); ++i) {
-        // Inexact passes: sums of a few dozen terms of size 1 in f32, each rounded at 2^-24.
-        const double tolerance = is_exact ? 0 : 2e-5;
+        // Inexact passes: sums of a few dozen terms of size 1 in f32, each rounded at 2^-24, or in
+        // f16 at 2^-11.
+        const double tolerance = is_exact ? 0 : is_narrow ? 2e-2 : 2e-5;
         const Status same = CompareTensors((*wanted)[i], (*got)[i], tolerance, tolerance);
         EXPECT_TRUE(same.ok()) << same.ToString();
       }
@@ -128,6 +130,7 @@ TEST(GraphPassesTest, ThePipelineKeepsEveryOpExample) {
     Result<Module> module = ParseModule(example.text);
     ASSERT_TRUE(module.ok());
     for (const GraphPass& pass : AllGraphPasses()) {
+      if (pass.name == "narrow-floats") continue;  // runs only where rounding is asked for
       ASSERT_TRUE(pass.run(*module).ok()) << pass.name;
       ASSERT_TRUE(VerifyModule(*module).ok()) << pass.name;
     }
