@@ -8,11 +8,11 @@
 namespace halyard::schedule {
 namespace {
 
-constexpr ScheduleKind kKinds[] = {ScheduleKind::kRow,       ScheduleKind::kContraction,
-                                   ScheduleKind::kAttention, ScheduleKind::kGpuMap,
-                                   ScheduleKind::kGpuTeam,   ScheduleKind::kGpuTranspose,
-                                   ScheduleKind::kGpuTile,   ScheduleKind::kGpuMatrix,
-                                   ScheduleKind::kGpuVector, ScheduleKind::kGpuAttention};
+constexpr ScheduleKind kKinds[] = {
+    ScheduleKind::kRow,          ScheduleKind::kContraction, ScheduleKind::kAttention,
+    ScheduleKind::kWindow,       ScheduleKind::kGpuMap,      ScheduleKind::kGpuTeam,
+    ScheduleKind::kGpuTranspose, ScheduleKind::kGpuTile,     ScheduleKind::kGpuMatrix,
+    ScheduleKind::kGpuVector,    ScheduleKind::kGpuAttention};
 
 std::string_view FormatKind(ScheduleKind kind) {
   switch (kind) {
@@ -22,6 +22,8 @@ std::string_view FormatKind(ScheduleKind kind) {
       return "contraction";
     case ScheduleKind::kAttention:
       return "attention";
+    case ScheduleKind::kWindow:
+      return "window";
     case ScheduleKind::kGpuMap:
       return "gpu-map";
     case ScheduleKind::kGpuTeam:
@@ -79,6 +81,7 @@ std::string FormatSchedule(const ScheduleRecord& record) {
   if (record.persistent) text += " persistent=1";
   if (record.kind == ScheduleKind::kAttention)
     text += fmt::format(" mr={} nv={} mc={}", record.mr, record.nv, record.mc);
+  if (record.kind == ScheduleKind::kWindow) text += fmt::format(" mr={}", record.mr);
   if (record.tile != defaults.tile) {
     const GpuTile& tile = record.tile;
     text += fmt::format(

@@ -9,6 +9,7 @@
 #include "compiler/schedule/cpu/attention.h"
 #include "compiler/schedule/cpu/contraction.h"
 #include "compiler/schedule/cpu/row.h"
+#include "compiler/schedule/cpu/window.h"
 #include "compiler/schedule/gpu/attention.h"
 #include "compiler/schedule/gpu/contraction.h"
 #include "compiler/schedule/gpu/loops.h"
@@ -52,12 +53,14 @@ Result<std::vector<ScheduleRecord>> EnumerateSchedules(const loop::Function& fun
       if (nest.loops[i].parent < 0)
         row_cost += nest.Cost(static_cast<int>(i), std::max(1, rows[0].lanes), nullptr);
     bool row_first = ranked.empty() || row_cost < ranked[0].second;
+    if (row_first) records = EnumerateWindow(function, kernel, target);
     if (row_first) records.push_back(rows[0]);
     for (auto& candidate : ranked) records.push_back(std::move(candidate.first));
     if (!row_first) records.push_back(rows[0]);
     for (size_t i = 1; i < rows.size(); ++i) records.push_back(std::move(rows[i]));
   } else {
-    records = std::move(rows);
+    records = EnumerateWindow(function, kernel, target);
+    records.insert(records.end(), rows.begin(), rows.end());
   }
   // A construct that no schedule covers shows when the plainest record is built.
   Result<ScheduledKernel> plain = BuildKernel(function, kernel, records.back(), target);
@@ -84,6 +87,7 @@ Result<ScheduledKernel> BuildKernel(const loop::Function& function, uint32_t ker
   if (record.kind == ScheduleKind::kRow) return BuildRow(function, kernel, record, target);
   if (record.kind == ScheduleKind::kAttention)
     return BuildAttention(function, kernel, record, target);
+  if (record.kind == ScheduleKind::kWindow) return BuildWindow(function, kernel, record, target);
   return BuildContraction(function, kernel, record, target);
 }
 

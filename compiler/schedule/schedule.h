@@ -23,6 +23,7 @@ enum class ScheduleKind : uint8_t {
   kRow,          // loop nests as written: one vector loop per nest, outer parallel loops over tasks
   kContraction,  // register tiles over a packed or in-place operand B, epilogue on the tile
   kAttention,    // rows of contractions and row loops; tiles over the rows of a task
+  kWindow,       // reductions over a small sliding window, several positions at a time
   kGpuMap,       // one workitem per vector of outer iterations
   kGpuTeam,      // workitems that share an outer iteration and spread its loops
   kGpuTile,      // contraction: a tile of C per workgroup, register tiles per workitem
@@ -61,7 +62,7 @@ struct ScheduleRecord {
   int64_t grain = 0;
   // Row: elements of a vectorised outer parallel loop that one task does; 0: all.
   int64_t chunk = 0;
-  // Contraction; attention uses mr, nv and mc
+  // Contraction; attention uses mr, nv and mc, a window mr (positions)
   bool swap = false;  // vectors run along m instead of n
   int32_t mr = 0;     // rows of the register tile (broadcast side)
   int32_t nv = 0;     // vectors per row of the register tile
