@@ -170,8 +170,7 @@ int main(int argc, char** argv) {
     tensor->size_bytes = elements * (tensor->dtype == HY_DTYPE_I64    ? 8
                                      : tensor->dtype == HY_DTYPE_BOOL ? 1
                                                                       : 4);
-    tensor->data = malloc(tensor->size_bytes + 1);
-    if (tensor->data == NULL) return 1;
+    if (posix_memalign(&tensor->data, 64, tensor->size_bytes + 1) != 0) return 1;
     FillRandom(tensor, elements);
   }
   for (int i = 0; i < 2; ++i) {
