@@ -15,10 +15,18 @@ bool AreWaitsSettled(const Work& work) {
   return true;
 }
 
+// Whether a work that this one waits for never reached its stream: it has failed, and what it
+// waited for itself may still run.
+bool HasFailedWait(const Work& work) {
+  for (const Work::Wait& wait : work.waits) {
+    if (wait.promise && !wait.promise->stream) return true;
+  }
+  return false;
+}
+
 Status EnqueueWaits(const Work& work, Context& context, CUstream stream, bool* out_enqueued) {
   for (const Work::Wait& wait : work.waits) {
-    // Without a stream it was never recorded; its work has failed, which shows at the end.
-    if (!wait.promise || !wait.promise->stream || wait.promise->stream == stream) continue;
+    if (!wait.promise || wait.promise->stream == stream) continue;
     *out_enqueued = true;
     HY_TRY(context.Check(context.api().cuStreamWaitEvent(stream, wait.promise->handle(), 0),
                          "cuStreamWaitEvent", "a submission"));
@@ -56,6 +64,7 @@ Status EnqueuePayload(Work& work, Context& context, CUstream stream, bool* out_e
 
 Scheduler::Launched LaunchWork(Work& work, CUstream stream) {
   if (!AreWaitsSettled(work)) return Scheduler::Launched::kLater;
+  if (HasFailedWait(work)) return Scheduler::Launched::kSkipped;
   Context& context = work.device->context();
   bool is_enqueued = false;
   bool is_later = false;

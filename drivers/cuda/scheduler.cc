@@ -180,6 +180,7 @@ bool Scheduler::PumpLane(Lane& lane) {
   if (lane.is_launching) return false;
   lane.is_launching = true;
   bool has_launched = false;
+  WorkList skipped;
   while (!lane.ready.empty() && !lane.is_calling && lane.in_flight.size() < kMostInFlight) {
     Work* work = lane.ready.front();
     if (work->kind == WorkKind::kHostCall) break;
@@ -204,12 +205,16 @@ bool Scheduler::PumpLane(Lane& lane) {
     if (launched == Launched::kInFlight) {
       lane.in_flight.Push(work);
       if (lane.is_armed) lane.changed.notify_one();
+    } else if (launched == Launched::kSkipped) {
+      skipped.Push(work);
     } else {
       done_.Push(work);
     }
   }
   lane.is_launching = false;
   if (CanCallLocked(lane)) ArmLocked(lane);
+  lock.unlock();
+  while (Work* work = skipped.Pop()) Settle(work);
   return has_launched;
 }
 

@@ -30,6 +30,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   enum class Launched : uint8_t {
     kInFlight,  // work.event stands behind it
     kNothing,   // nothing of it reached the stream, or it is over already
+    kSkipped,   // a point that it waits for will fail
     kLater,     // try again when a work has been launched or has ended
   };
   // Puts one work onto a stream. A failure goes into the work.
