@@ -136,9 +136,7 @@ Status AttentionBuilder::CheckRecord() {
   if (!width || *width < 1 || *width > kMostColumns) return Bad("a value is too wide");
   columns_ = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(*width)));
   columns_ = std::max(columns_, across_);
-  for (Expr extent : {online_.scores.k_extent, online_.scores.n_extent}) {
-    if (exprs_.RangeOf(extent).lo < 1) return Bad("it may have no keys, or keys without elements");
-  }
+  if (exprs_.RangeOf(online_.scores.k_extent).lo < 1) return Bad("keys may have no elements");
   return OkStatus();
 }
 
@@ -196,14 +194,15 @@ std::unique_ptr<ContractionStage> AttentionBuilder::MakeStage(const Problem& pro
 
 // How many blocks of keys a row of this workgroup may see.
 V AttentionBuilder::KeyBlocks() {
-  V end = emitter_.Evaluate(keys_.extent);
+  const V count = emitter_.Evaluate(keys_.extent);
+  V end = count;
   if (online_.visible_end.valid()) {
     const V last = writer_.Min(writer_.Add(row_first_, writer_.Index(record_.tile.m - 1)), Last());
     emitter_.Bind(row_symbol_, last);
     emitter_.Shift(rows_.flat, row_symbol_, 0);
-    end = writer_.Min(end, emitter_.Evaluate(online_.visible_end));
     // One block at least: where a row sees nothing, its maximum is -infinity.
-    end = writer_.Max(end, writer_.Index(1));
+    end = writer_.Max(emitter_.Evaluate(online_.visible_end), writer_.Index(1));
+    end = writer_.Min(end, count);
   }
   return writer_.FloorDiv(writer_.Add(end, writer_.Index(record_.tile.n - 1)),
                           writer_.Index(record_.tile.n), true);
@@ -334,9 +333,15 @@ Status AttentionBuilder::EmitValues(V key) {
 
 Status AttentionBuilder::EmitResults() {
   const GpuTile& tile = record_.tile;
-  // A row that sees no key has the sum that its softmax has: not a number.
+  // A row that sees no key has the sum that its softmax has: not a number, or 0 over no keys.
   const V is_hidden = writer_.Compare(Opcode::kEq, maximum_, F32(-kInfinity));
-  const V sum = writer_.Select(is_hidden, F32(std::numeric_limits<double>::quiet_NaN()), sum_);
+  V hidden_sum = F32(std::numeric_limits<double>::quiet_NaN());
+  if (exprs_.RangeOf(keys_.extent).lo < 1) {
+    const V is_empty =
+        writer_.Compare(Opcode::kEq, emitter_.Evaluate(keys_.extent), writer_.Index(0));
+    hidden_sum = writer_.Select(is_empty, F32(0), hidden_sum);
+  }
+  const V sum = writer_.Select(is_hidden, hidden_sum, sum_);
   writer_.BeginIf(writer_.Compare(Opcode::kEq, part_, writer_.Index(0)));
   writer_.Store(scale_, soft_row_, sum);
   writer_.EndIf({});
@@ -432,8 +437,8 @@ Result<ScheduledKernel> AttentionBuilder::Build() {
                          writer_.Const(DType::kF32, 0, value_tile_.col_lanes));
   carried.push_back(F32(-kInfinity));
   carried.push_back(F32(0));
-  const Writer::Loop loop =
-      writer_.BeginFor(writer_.Index(0), blocks, writer_.Index(1), carried, true);
+  const Writer::Loop loop = writer_.BeginFor(writer_.Index(0), blocks, writer_.Index(1), carried,
+                                             exprs_.RangeOf(keys_.extent).lo >= 1);
   sums_.assign(loop.carried.begin(), loop.carried.end() - 2);
   maximum_ = loop.carried[sums_.size()];
   sum_ = loop.carried[sums_.size() + 1];

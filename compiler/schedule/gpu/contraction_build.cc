@@ -60,6 +60,8 @@ class ContractionBuilder {
     return InvalidArgument("Schedule '{}' does not fit kernel '{}': {}.", FormatSchedule(record_),
                            kernel_.name, why);
   }
+  // False where a part of k may lie beyond its end, or k be empty: nothing is read then.
+  bool HasTiles() const { return tile_.split == 1 && exprs_.RangeOf(problem_.k.extent).lo >= 1; }
   bool IsMatrix() const { return record_.kind == ScheduleKind::kGpuMatrix; }
 
   Status CheckRecord();
@@ -114,7 +116,6 @@ Status ContractionBuilder::CheckRecord() {
   if (tile_.split < 1 || tile_.split > 64 || tile_.stages < 1 || tile_.stages > 8) {
     return Bad("bad split or stages");
   }
-  if (exprs_.RangeOf(problem_.k.extent).lo < 1) return Bad("k may be empty");
   if (cols_.digits.empty()) return Bad("nothing runs along the columns");
   workitems_ = int64_t{tile_.m / tile_.item_m} * (tile_.n / tile_.item_n);
   const int64_t bytes = std::max(1, BitWidth(problem_.dtype) / 8);
@@ -276,8 +277,7 @@ Status ContractionBuilder::SumAhead(V lo, V hi) {
     col_stage_->Store(col_base, values.subspan(row_loads));
   };
   const V zero = writer_.Index(0);
-  // A part of k beyond its end has nothing to load.
-  const bool is_always = tile_.split == 1;
+  const bool is_always = HasTiles();
   std::vector<V> ahead;
   if (is_always) {
     HY_ASSIGN(ahead, load(lo));
@@ -352,8 +352,7 @@ Status ContractionBuilder::SumCopied(V lo, V hi) {
   std::vector<V> carried = sums_;
   carried.push_back(writer_.Index(0));      // the stage to read
   carried.push_back(writer_.Index(ahead));  // the stage to fill
-  // A part of k beyond its end multiplies nothing, but reads what a tile would be.
-  if (tile_.split > 1) writer_.BeginIf(writer_.Compare(Opcode::kLt, lo, hi));
+  if (!HasTiles()) writer_.BeginIf(writer_.Compare(Opcode::kLt, lo, hi));
   const std::vector<V> first = fragments_of(writer_.Index(0), 0);
   carried.insert(carried.end(), first.begin(), first.end());
   const Writer::Loop loop = writer_.BeginFor(lo, hi, one, carried, true);
@@ -386,7 +385,7 @@ Status ContractionBuilder::SumCopied(V lo, V hi) {
   sums.insert(sums.end(), now.begin(), now.end());
   sums = writer_.EndFor(sums);
   sums.resize(sum_count);
-  if (tile_.split > 1) {
+  if (!HasTiles()) {
     writer_.BeginElse(sums);
     sums = writer_.EndIf(sums_);
   }

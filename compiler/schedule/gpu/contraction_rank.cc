@@ -18,6 +18,11 @@ constexpr int64_t kSplitDepth = 1024;  // a shorter part of k is not worth its t
 constexpr int64_t kRaster = 8;
 constexpr size_t kMostCandidates = 4;  // more cost more compile time than they win
 constexpr size_t kStreamCandidates = 2;
+constexpr int64_t kManyForStreams = 4;  // places of the short side from which matrix units win
+
+int64_t FewOf(const ExprArena& exprs, const Problem& problem) {
+  return std::min(exprs.HintOf(problem.m.extent), exprs.HintOf(problem.n.extent));
+}
 
 struct TileShape {
   int32_t m, n, k, item_m, item_n;
@@ -56,7 +61,6 @@ class Ranker {
 
   std::vector<std::pair<ScheduleRecord, double>> Rank() {
     if ((swap_ ? problem_.m : problem_.n).digits.empty()) return {};
-    if (exprs_.RangeOf(problem_.k.extent).lo < 1) return {};
     if (BitWidth(problem_.dtype) == 0) return {};
     // Subgroups of a device that is really a processor: small tiles stay in its registers.
     const bool is_small = target_.gpu.unit_count == 0 && target_.gpu.subgroup_size < 32;
@@ -98,7 +102,8 @@ class Ranker {
       if (tile.k % shape.k != 0) tile.k = shape.k;
       if (IsTooLarge(tile.m, rows_, 16) || IsTooLarge(tile.n, cols_, 64)) continue;
       const double item = tile.item_m * tile.item_n, edge = tile.item_m + tile.item_n;
-      const double speed = rate * item / (item + 8 * edge);
+      // A barrier per tile of k costs less where the tile is deep.
+      const double speed = rate * item / (item + 8 * edge) * (tile.k >= 64 ? 1.2 : 1);
       const int64_t row_bytes = (tile.k + 8) * 2;  // what a stage takes, padding along k
       const int64_t stage = (tile.m + tile.n) * row_bytes;
       const int64_t slice = int64_t{tile.m / tile.item_m} * 16 * (tile.n + 4) * 4;
@@ -191,9 +196,12 @@ std::vector<ScheduleRecord> EnumerateGpuContraction(const loop::Function& functi
   if (!problem) return records;
   auto ranked = RankGemv(function, source, *problem, target);
   const auto tiles = RankGpuContraction(function, source, *problem, target);
-  // Of streaming forms the best two: a tile is the better choice where rows are not that few.
+  // Of streaming forms the best two.
   if (ranked.size() > kStreamCandidates) ranked.resize(kStreamCandidates);
-  ranked.insert(ranked.end(), tiles.begin(), tiles.end());
+  const bool tiles_first = !tiles.empty() && !ranked.empty() &&
+                           tiles[0].first.kind == ScheduleKind::kGpuMatrix &&
+                           FewOf(*function.exprs, *problem) >= kManyForStreams;
+  ranked.insert(tiles_first ? ranked.begin() : ranked.end(), tiles.begin(), tiles.end());
   for (const auto& [record, cost] : ranked) {
     if (records.size() == kMostCandidates) break;
     if (BuildGpuContraction(function, kernel, record, target).ok()) records.push_back(record);

@@ -92,7 +92,6 @@ Status GemvBuilder::CheckRecord() {
   const std::optional<int64_t> few = exprs_.AsConst(few_.extent);
   if (!few || *few < 1 || *few > kFewRows) return Bad("no side of the contraction is short");
   few_count_ = *few;
-  if (exprs_.RangeOf(problem_.k.extent).lo < 1) return Bad("k may be empty");
   if (long_.digits.empty()) return Bad("nothing runs along the long side");
   access_ = AccessOf(function_, kernel_, problem_, long_factor_, long_);
   lanes_ = access_.lanes;

@@ -142,9 +142,14 @@ TEST(GpuContraction, SymbolicRowsAndColumns) {
 
 TEST(GpuContraction, SymbolicDepth) {
   MatMulText t = Shape(20, 36, 0);
-  t.symbols = "  symbol k in [1, 512]\n";
+  t.symbols = "  symbol k in [0, 512]\n";
   t.depth = "k";
-  for (int64_t k : {1, 16, 45}) CheckGpu(Write(t), {{"k", k}}, Contractions());
+  for (int64_t k : {0, 1, 45}) EXPECT_FALSE(CheckGpu(Write(t), {{"k", k}}, Contractions()).empty());
+  t.dtype = "f16";
+  t.symbols = "  symbol k in [0, 512] divisor 8\n";
+  for (int64_t k : {0, 40}) {
+    EXPECT_TRUE(Has(CheckGpu(Write(t), {{"k", k}}, Contractions()), "gpu-matrix"));
+  }
 }
 
 TEST(GpuContraction, BatchesAndPrologue) {
@@ -319,6 +324,7 @@ TEST(GpuContraction, NarrowConvolution) {
   for (const bool channels_innermost : {false, true}) {
     ConvText conv;
     conv.dtype = "f16";
+    conv.size = 6;
     conv.channels = 16;
     conv.outputs = 24;
     conv.channels_innermost = channels_innermost;
