@@ -23,6 +23,10 @@ namespace {
 
 void RunOperation(Operation& operation, CUstream stream, std::unique_lock<std::mutex>& lock) {
   State& state = TheState();
+  const bool is_work =
+      operation.kind == Operation::Kind::kTask || operation.kind == Operation::Kind::kGraph;
+  // After a fault nothing of the context runs any more.
+  if (is_work && state.sticky != CUDA_SUCCESS) return;
   switch (operation.kind) {
     case Operation::Kind::kTask:
       lock.unlock();
