@@ -73,7 +73,9 @@ void Team::RunShare(int share, size_t stage) {
     units += end - begin;
   }
   if (units == 0) return;
-  if (done_.fetch_add(units, std::memory_order_acq_rel) + units != due_) return;
+  // Read while these units hold the stage open: after the addition the leader may go on.
+  const int64_t due = due_;
+  if (done_.fetch_add(units, std::memory_order_acq_rel) + units != due) return;
   finished_.store(static_cast<uint32_t>(stage + 1), std::memory_order_release);
   finished_.notify_one();
 }
