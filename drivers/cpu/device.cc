@@ -149,11 +149,16 @@ Result<Ref<hal::Buffer>> CpuDevice::AllocateBuffer(hal::MemoryKind kind, int64_t
   constexpr int kPoison = 0xcb;
   if (is_discrete()) std::memset(address, kPoison, static_cast<size_t>(size_bytes));
   bool is_mappable = !is_discrete() || kind != hal::MemoryKind::kDevice;
-  return CatchAll([&]() -> Result<Ref<hal::Buffer>> {
+  auto buffer = CatchAll([&]() -> Result<Ref<hal::Buffer>> {
     return Ref<hal::Buffer>(MakeRef<CpuBuffer>(Ref<CpuDevice>::Share(this), kind, address,
                                                size_bytes, is_mappable, size_bytes,
                                                [address] { std::free(address); }));
   });
+  if (!buffer.ok()) {  // nobody owns the memory yet
+    std::free(address);
+    ReturnMemory(size_bytes);
+  }
+  return buffer;
 }
 
 Result<Ref<hal::Buffer>> CpuDevice::ImportHostMemory(hal::HostMemory memory) {

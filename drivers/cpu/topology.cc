@@ -43,7 +43,9 @@ Result<Topology> LoadTopology(const std::string& xml_path) {
 // The CPUs of the process, whatever their number; empty when the system does not tell.
 std::vector<int> ReadAffinity() {
   for (int count = 1024; count <= 1 << 20; count *= 2) {
-    cpu_set_t* set = CPU_ALLOC(count);
+    const auto release = [](cpu_set_t* owned) { CPU_FREE(owned); };
+    const std::unique_ptr<cpu_set_t, decltype(release)> owner(CPU_ALLOC(count), release);
+    cpu_set_t* set = owner.get();
     if (!set) break;
     size_t bytes = CPU_ALLOC_SIZE(count);
     CPU_ZERO_S(bytes, set);
@@ -54,7 +56,6 @@ std::vector<int> ReadAffinity() {
     for (int cpu = 0; is_read && cpu < count; ++cpu) {
       if (CPU_ISSET_S(cpu, bytes, set)) cpus.push_back(cpu);
     }
-    CPU_FREE(set);
     if (is_read) return cpus;
     if (errno != EINVAL) break;
   }
