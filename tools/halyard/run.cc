@@ -57,7 +57,7 @@ class Inputs {
     for (const auto& [name, value] : ParseShapes(options.model.shapes)) {
       const bool is_known = std::any_of(
           open.begin(), open.end(),
-          [&](const hy_symbol_info& symbol) { return hy::ToString(symbol.name) == name; });
+          [&n = name](const hy_symbol_info& symbol) { return hy::ToString(symbol.name) == n; });
       // Sizes of a model were fixed, and their names checked, when it was compiled.
       if (!is_known && model.is_saved) {
         std::string names;

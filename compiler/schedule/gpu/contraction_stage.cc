@@ -15,10 +15,8 @@ using V = kernel::ValueId;
 ContractionStage::ContractionStage(const loop::Function& function, const loop::Kernel& kernel,
                                    const Problem& problem, const Factor& factor, const Side& side,
                                    Writer& writer, Emitter& emitter, Options options)
-    : function_(function),
-      kernel_(kernel),
+    : kernel_(kernel),
       problem_(problem),
-      factor_(factor),
       side_(side),
       exprs_(*function.exprs),
       writer_(writer),

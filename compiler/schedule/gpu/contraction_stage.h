@@ -65,10 +65,8 @@ class ContractionStage {
   V Masked(V value);
   V Target(V base, const Pass& pass);
 
-  const loop::Function& function_;
   const loop::Kernel& kernel_;
   const Problem& problem_;
-  const Factor& factor_;
   const Side& side_;
   ExprArena& exprs_;
   Writer& writer_;
