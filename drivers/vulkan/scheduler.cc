@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "drivers/vulkan/busy_threads.h"
 #include "drivers/vulkan/device.h"
 
 namespace halyard::drivers::vulkan {
@@ -18,9 +19,10 @@ template <typename Body>
 bool StartThread(std::thread* thread, Body body) {
   try {
     // What a notification of a stranger throws must not end the process.
-    *thread = std::thread([body] {
-      auto run = [&]() -> Status {
-        body();
+    *thread = std::thread([body]() mutable {
+      const BusyThread busy;
+      auto run = [own = std::move(body)]() -> Status {
+        own();
         return OkStatus();
       };
       Status status = CatchAll(run);
@@ -447,7 +449,9 @@ void Scheduler::RunWatcher(uint32_t q) {
     if (queue.in_flight == 0 || !queue.is_watched) {
       queue.is_watched = false;
       queue.is_idle = true;
+      BusyThread::Rest();
       queue.changed.wait(lock);
+      BusyThread::Resume();
       queue.is_idle = false;
       continue;
     }
@@ -476,7 +480,9 @@ void Scheduler::RunWatcher(uint32_t q) {
 void Scheduler::RunHostCalls() {
   std::unique_lock lock(mutex_);
   for (;;) {
+    BusyThread::Rest();
     host_call_arrived_.wait(lock, [this] { return is_stopping_ || !host_calls_.empty(); });
+    BusyThread::Resume();
     if (host_calls_.empty()) return;
     Work* work = host_calls_.Pop();
     lock.unlock();

@@ -159,7 +159,10 @@ FAKE_API CUresult cuEventRecord(CUevent event, CUstream stream) {
 
 FAKE_API CUresult cuEventQuery(CUevent event) {
   FAKE_ENTER(cuEventQuery);
-  std::lock_guard lock(TheState().mutex);
+  State& state = TheState();
+  std::lock_guard lock(state.mutex);
+  // The fault and the record behind it may have come since FAKE_ENTER looked.
+  if (state.sticky != CUDA_SUCCESS) return state.sticky;
   return event->state->reached >= event->state->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
