@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options of a device path ("cpu:0?threads=2") whose values are whole numbers: a driver states a
+// table of rows, and this reads them.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "hal/driver.h"
+
+namespace halyard::hal {
+
+template <typename Options>
+struct OptionRow {
+  std::string_view key;
+  int64_t Options::*member;
+  int64_t min;
+  int64_t max;
+};
+
+// Writes what is given into `parsed` and leaves the rest. INVALID_ARGUMENT names an unknown option
+// and those that the driver (`driver`: "CPU") has, or a value and its bounds.
+template <typename Options, size_t kCount>
+Status ParseOptions(std::string_view driver, const OptionRow<Options> (&rows)[kCount],
+                    std::span<const DeviceOption> options, Options* parsed) {
+  for (const DeviceOption& option : options) {
+    const OptionRow<Options>* row = nullptr;
+    std::string known;
+    for (const OptionRow<Options>& candidate : rows) {
+      if (candidate.key == option.key) row = &candidate;
+      known += known.empty() ? "" : ", ";
+      known += candidate.key;
+    }
+    if (!row) {
+      return InvalidArgument("The {} driver has no option '{}'; it has: {}.", driver, option.key,
+                             known);
+    }
+    int64_t value = 0;
+    const char* end = option.value.data() + option.value.size();
+    auto [stop, error] = std::from_chars(option.value.data(), end, value);
+    if (error != std::errc() || stop != end || value < row->min || value > row->max) {
+      return InvalidArgument(
+          "Option '{}' of the {} driver is '{}'; it takes a whole number from {} to {}.",
+          option.key, driver, option.value, row->min, row->max);
+    }
+    parsed->*(row->member) = value;
+  }
+  return OkStatus();
+}
+
+}  // namespace halyard::hal
