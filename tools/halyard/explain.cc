@@ -50,9 +50,10 @@ std::string DeviceOf(const Json& report, const std::string& dispatch) {
 Json ExplainNode(const Json& report, const std::string& node) {
   Json out;
   out["node"] = node;
-  out["fate"] = FatesOf(report, node);
+  const std::vector<std::string> fates = FatesOf(report, node);
+  out["fate"] = fates;
   std::vector<std::string> names = {node};  // the node and its dispatches
-  for (const std::string& fate : FatesOf(report, node)) {
+  for (const std::string& fate : fates) {
     const std::string dispatch = DispatchOf(fate);
     if (dispatch.empty()) continue;
     names.push_back(dispatch);
