@@ -1,33 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/env.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <optional>
 
 namespace halyard {
 namespace {
+
+constexpr std::string_view kFlag = "flag", kNumber = "number", kOneOf = "one of ";
+
+constexpr std::string_view kOffWords[] = {"0", "false", "off", "no"};
+constexpr std::string_view kOnWords[] = {"1", "true", "on", "yes"};
 
 constexpr EnvVarInfo kTable[] = {
     {EnvVar::kValidate, "HALYARD_VALIDATE", "0",
      "1 wraps every device in the validation layer, which checks each call against the contract of "
      "`hal/`, says precisely what is wrong, and runs one dispatch at a time, so that a fault names "
-     "it."},
+     "it.",
+     kFlag},
     {EnvVar::kDump, "HALYARD_DUMP", "",
      "A pattern of pass names, `*` for all: the compiler writes the module after each such pass "
      "into "
      "numbered files in the current folder, each a valid input of `hy-opt`. `PATTERN@DIR` names "
      "another folder."},
     {EnvVar::kStopAfter, "HALYARD_STOP_AFTER", "",
-     "Name of the pass after which compilation ends with an error; the dumps up to it are kept."},
+     "Name of the pass after which compilation ends with an error; the dumps up to it are kept. "
+     "While this or one of its two neighbours is set, compiled programs are not cached."},
     {EnvVar::kDisablePass, "HALYARD_DISABLE_PASS", "",
      "Names of optimisation passes to skip, separated by commas."},
     {EnvVar::kBless, "HALYARD_BLESS", "0",
      "1 lets the tests rewrite golden files and generated documents instead of comparing with "
-     "them."},
+     "them.",
+     kFlag},
     {EnvVar::kLog, "HALYARD_LOG", "warning",
-     "Least severe message that is written to standard error: `error`, `warning`, `info`, `debug` "
-     "or "
-     "`off`."},
+     "Least severe message that `halyard` writes to standard error. Programs that use the library "
+     "give a log sink and a level of their own; there it rules the few messages of drivers that "
+     "belong to no instance.",
+     "one of error warning info debug off"},
     {EnvVar::kCacheDir, "HALYARD_CACHE_DIR", "",
      "Folder of compiled programs, packed constants and timings. Unset: `$XDG_CACHE_HOME/halyard`, "
      "else `~/.cache/halyard`. `off` disables the cache."},
@@ -36,19 +49,36 @@ constexpr EnvVarInfo kTable[] = {
     {EnvVar::kThreads, "HALYARD_THREADS", "0",
      "Tasks that the CPU device runs at once. 0: as many as affinity, cpuset and cgroup quota "
      "allow; a "
-     "larger number is cut down to that."},
+     "larger number is cut down to that.",
+     kNumber, 0, 4096},
     {EnvVar::kSpin, "HALYARD_SPIN_US", "50",
      "Microseconds that a thread of a run on the CPU watches for the others between two stages "
      "before "
-     "it sleeps. Nothing spins between runs."},
+     "it sleeps. Nothing spins between runs.",
+     kNumber, 0, 1000000},
     {EnvVar::kPerfMap, "HALYARD_PERF_MAP", "0",
-     "1 writes `/tmp/perf-PID.map`, so that `perf` can name generated CPU kernels."},
+     "1 writes `/tmp/perf-PID.map`, so that `perf` can name generated CPU kernels.", kFlag},
     {EnvVar::kCudaLibrary, "HALYARD_CUDA_LIBRARY", "libcuda.so.1",
      "The library that the CUDA driver opens: a soname or a path. Tests name their stand-in here."},
+    {EnvVar::kNvmlLibrary, "HALYARD_NVML_LIBRARY", "libnvidia-ml.so.1",
+     "The library that tells clocks, power and links of CUDA devices: a soname or a path. Without "
+     "it they stay unknown."},
     {EnvVar::kNvrtcLibrary, "HALYARD_NVRTC_LIBRARY", "",
      "The library that compiles CUDA kernels: a soname or a path. Unset: `libnvrtc.so.13` or `.12` "
      "where "
      "the system, the CUDA toolkit or a Python package of NVIDIA has it."},
+    {EnvVar::kWgmma, "HALYARD_WGMMA", "0",
+     "1 lets contractions of 16-bit floats on CUDA devices of compute capability 9.0 race with "
+     "`gpu-wgmma` schedules too, which no device has run yet.",
+     kFlag},
+    {EnvVar::kCublasLtLibrary, "HALYARD_CUBLASLT_LIBRARY", "",
+     "NVIDIA's library of matrix products, which `--vendor-libs` lets compete with generated "
+     "kernels: a soname or a path. Unset: `libcublasLt.so.13` or `.12`, looked for like NVRTC."},
+    {EnvVar::kSyntheticDevices, "HALYARD_SYNTHETIC_DEVICES", "",
+     "A tool for tests: further devices of the CPU driver, `cpu:1`, `cpu:2`, ..., that stand for "
+     "accelerators with memory of their own. Their options are separated by `;`, as in "
+     "`speed_percent=50&link_bytes_per_s=1000000000;memory_bytes=1000000`. They run on this "
+     "machine's processors and are used only by those who name them."},
 };
 
 const EnvVarInfo& InfoOf(EnvVar variable) { return kTable[static_cast<size_t>(variable)]; }
@@ -61,6 +91,61 @@ constexpr bool IsInEnumOrder() {
 }
 static_assert(IsInEnumOrder(), "the rows stand in the order of EnvVar");
 
+std::optional<int64_t> ParseNumber(const EnvVarInfo& info, std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  if (!is_number || value < info.min || value > info.max) return std::nullopt;
+  return value;
+}
+
+// The words of "one of a b c".
+std::vector<std::string_view> ChoicesOf(const EnvVarInfo& info) {
+  std::vector<std::string_view> words;
+  std::string_view rest = info.form.substr(kOneOf.size());
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find(' '), rest.size());
+    words.push_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return words;
+}
+
+// "0 or 1", "a whole number from 0 to 4096", "error, warning or off"; empty: any text.
+std::string FormatForm(const EnvVarInfo& info, std::string_view mark) {
+  if (info.form == kFlag) return fmt::format("{0}0{0} or {0}1{0}", mark);
+  if (info.form == kNumber) {
+    return fmt::format("a whole number from {} to {}", info.min, info.max);
+  }
+  if (info.form.empty()) return "";
+  std::string out;
+  const std::vector<std::string_view> words = ChoicesOf(info);
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string_view between = i == 0 ? "" : i + 1 == words.size() ? " or " : ", ";
+    out += fmt::format("{}{}{}{}", between, mark, words[i], mark);
+  }
+  return out;
+}
+
+bool IsOneOf(std::string_view text, std::span<const std::string_view> words) {
+  return std::find(words.begin(), words.end(), text) != words.end();
+}
+
+// On or off, in any case of letters; nothing for any other text.
+std::optional<bool> ParseFlag(std::string_view text) {
+  std::string word(text);
+  for (char& c : word) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  if (IsOneOf(word, kOnWords)) return true;
+  if (IsOneOf(word, kOffWords)) return false;
+  return std::nullopt;
+}
+
+bool IsTaken(const EnvVarInfo& info, std::string_view text) {
+  if (info.form == kFlag) return ParseFlag(text).has_value();
+  if (info.form == kNumber) return ParseNumber(info, text).has_value();
+  return info.form.empty() || IsOneOf(text, ChoicesOf(info));
+}
+
 }  // namespace
 
 std::span<const EnvVarInfo> EnvTable() { return kTable; }
@@ -72,16 +157,26 @@ std::string EnvString(EnvVar variable) {
 }
 
 bool EnvFlag(EnvVar variable) {
-  std::string text = EnvString(variable);
-  return !(text.empty() || text == "0" || text == "false" || text == "off" || text == "no");
+  return ParseFlag(EnvString(variable))
+      .value_or(ParseFlag(InfoOf(variable).default_value).value_or(false));
 }
 
-int64_t EnvInt(EnvVar variable, int64_t fallback, int64_t min, int64_t max) {
-  std::string text = EnvString(variable);
-  int64_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return fallback;
-  return value < min || value > max ? fallback : value;
+int64_t EnvInt(EnvVar variable) {
+  const EnvVarInfo& info = InfoOf(variable);
+  const auto value = ParseNumber(info, EnvString(variable));
+  return value ? *value : ParseNumber(info, info.default_value).value_or(info.min);
+}
+
+std::vector<std::string> CheckEnvironment() {
+  std::vector<std::string> out;
+  for (const EnvVarInfo& info : kTable) {
+    const std::string text = EnvString(info.variable);
+    if (text.empty() || IsTaken(info, text)) continue;
+    out.push_back(fmt::format("The environment variable {} is '{}'; it takes {}, and {} holds.",
+                              info.name, text.substr(0, 80), FormatForm(info, ""),
+                              info.default_value));
+  }
+  return out;
 }
 
 std::string EnvDefaultCacheFolder() {
@@ -104,14 +199,23 @@ std::string FormatEnvTable() {
   std::string text =
       "# Environment variables\n\n"
       "Generated from the table in `base/env.cc`; `HALYARD_BLESS=1` with the base tests rewrites "
-      "it.\n\n"
-      "| Variable | Default | Meaning |\n|---|---|---|\n";
+      "it. Where `0` or `1` is taken, `off`, `false`, `no` and `on`, `true`, `yes` are too. A "
+      "value that a variable does not take is a warning in the log, once a process, and the "
+      "default holds.\n\n"
+      "| Variable | Default | Values | Meaning |\n|---|---|---|---|\n";
   for (const EnvVarInfo& info : kTable) {
     text += "| `" + std::string(info.name) + "` | ";
     text += info.default_value.empty() ? "unset" : "`" + std::string(info.default_value) + "`";
-    text += " | " + std::string(info.doc) + " |\n";
+    text += " | " + FormatForm(info, "`") + " | " + std::string(info.doc) + " |\n";
   }
-  return text;
+  return text +
+         "\nThe tests alone read these:\n\n"
+         "| Variable | Values | Meaning |\n|---|---|---|\n"
+         "| `HALYARD_TEST_GRAPHS` | `FIRST:COUNT` | The random graphs of `pipeline_tests` with "
+         "these seeds, instead of those of every run. |\n"
+         "| `HALYARD_TEST_DEVICE` | a device, such as `cuda:0` | `codegen_tests` also runs the "
+         "kernels that it schedules for GPUs on this device. |\n"
+         "| `HALYARD_TEST_PART` | `I/N` | Of those, the I-th of N parts, I from 0. |\n";
 }
 
 }  // namespace halyard

@@ -25,7 +25,11 @@ enum class EnvVar : uint8_t {
   kSpin,
   kPerfMap,
   kCudaLibrary,
+  kNvmlLibrary,
   kNvrtcLibrary,
+  kWgmma,
+  kCublasLtLibrary,
+  kSyntheticDevices,
 };
 
 struct EnvVarInfo {
@@ -33,6 +37,9 @@ struct EnvVarInfo {
   std::string_view name;           // "HALYARD_VALIDATE"
   std::string_view default_value;  // as text; empty: unset
   std::string_view doc;            // one sentence or two
+  // What it takes: "flag", "number", "one of error warning ...", or empty for any text.
+  std::string_view form = {};
+  int64_t min = 0, max = 0;  // of a number
 };
 
 std::span<const EnvVarInfo> EnvTable();
@@ -40,16 +47,22 @@ std::span<const EnvVarInfo> EnvTable();
 // The variable's text, or its default when it is unset or empty. Reads the environment at each
 // call.
 std::string EnvString(EnvVar variable);
-// False for unset, "", "0", "false", "off" and "no"; true for anything else.
+// True for "1", "true", "on" and "yes", false for "0", "false", "off" and "no", in any case of
+// letters; the default of the row for any other text.
 bool EnvFlag(EnvVar variable);
-// The number, or `fallback` when the variable is unset or not a whole number in [min, max].
-int64_t EnvInt(EnvVar variable, int64_t fallback, int64_t min, int64_t max);
+// The number; its default when the variable is not a whole number in the range of its row.
+int64_t EnvInt(EnvVar variable);
 
-// The user's cache folder for Halyard: `$XDG_CACHE_HOME/halyard`, else `$HOME/.cache/halyard`. Empty when
-// neither variable is an absolute path.
+// One sentence for each variable whose value is none of those that it takes: the value, what it
+// takes, and what holds instead.
+std::vector<std::string> CheckEnvironment();
+
+// The user's cache folder for Halyard: `$XDG_CACHE_HOME/halyard`, else `$HOME/.cache/halyard`.
+// Empty when neither variable is an absolute path.
 std::string EnvDefaultCacheFolder();
 
-// Folders below which Python packages of this user lie in lib/python3.*/site-packages: `$VIRTUAL_ENV` and
+// Folders below which Python packages of this user lie in lib/python3.*/site-packages:
+// `$VIRTUAL_ENV` and
 // `$HOME/.local`, as far as they are absolute paths.
 std::vector<std::string> EnvPythonFolders();
 

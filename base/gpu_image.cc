@@ -22,7 +22,17 @@ bool IsInside(uint64_t offset, uint64_t size, uint64_t limit) {
 
 }  // namespace
 
-std::vector<uint8_t> WriteGpuImage(const GpuImage& image) {
+std::vector<uint8_t> WriteGpuImage(const GpuImage& given) {
+  GpuImage image;
+  image.kind = given.kind;
+  image.target = given.target;
+  for (const GpuKernel& kernel : given.kernels) {
+    image.kernels.push_back(kernel);
+    if (kernel.library.empty()) continue;
+    image.kernels.push_back(kernel);
+    image.kernels.back().module = kernel.library;
+    image.kernels.back().flags = kGpuEntryLibraryMatmul;
+  }
   const uint64_t names_start =
       sizeof(GpuImageHeader) + image.kernels.size() * sizeof(GpuImageEntry);
   uint64_t size = names_start;
@@ -124,6 +134,15 @@ Result<GpuImage> ReadGpuImage(std::span<const uint8_t> bytes) {
     kernel.subgroup_size = entry.subgroup_size;
     kernel.dynamic_workgroup_bytes = entry.dynamic_workgroup_bytes;
     kernel.flags = entry.flags;
+    if (entry.flags == kGpuEntryLibraryMatmul && image.kind != GpuModuleKind::kSpirv) {
+      if (image.kernels.empty() || image.kernels.back().name != kernel.name ||
+          !image.kernels.back().library.empty()) {
+        return DataLoss("The library record '{}' of a GPU image does not follow its kernel.",
+                        kernel.name);
+      }
+      image.kernels.back().library = kernel.module;
+      continue;
+    }
     if ((entry.flags & ~kGpuEntryWaitsItself) != 0) {
       return DataLoss("Entry '{}' of a GPU image has the unknown flags {:#x}.", kernel.name,
                       entry.flags);
@@ -134,6 +153,19 @@ Result<GpuImage> ReadGpuImage(std::span<const uint8_t> bytes) {
     image.kernels.push_back(kernel);
   }
   return image;
+}
+
+Result<std::vector<uint8_t>> AddLibraryMatmuls(
+    std::span<const uint8_t> bytes, const std::map<uint32_t, GpuLibraryMatmul>& matmuls) {
+  HY_ASSIGN(GpuImage image, ReadGpuImage(bytes));
+  for (const auto& [index, matmul] : matmuls) {
+    if (index >= image.kernels.size()) {
+      return InvalidArgument("A library record is for kernel {} of {}.", index,
+                             image.kernels.size());
+    }
+    image.kernels[index].library = {reinterpret_cast<const uint8_t*>(&matmul), sizeof(matmul)};
+  }
+  return WriteGpuImage(image);
 }
 
 }  // namespace halyard

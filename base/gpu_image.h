@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/gpu_kernel_abi.h"
+#include "base/gpu_library_matmul.h"
 #include "base/status.h"
 
 namespace halyard {
@@ -23,6 +25,8 @@ struct GpuKernel {
   uint32_t subgroup_size = 0;
   uint32_t dynamic_workgroup_bytes = 0;
   uint32_t flags = 0;
+  // A GpuLibraryMatmul that a library may compute instead; empty: there is none.
+  std::span<const uint8_t> library = {};
 };
 
 struct GpuImage {
@@ -31,11 +35,16 @@ struct GpuImage {
   std::vector<GpuKernel> kernels;
 };
 
-// Modules at the same address are stored once.
+// Modules at the same address are stored once. A kernel's library record follows it as an entry of
+// the same name with kGpuEntryLibraryMatmul.
 std::vector<uint8_t> WriteGpuImage(const GpuImage& image);
 
 // DATA_LOSS names what is wrong: sizes, offsets, an unknown kind or flag, a workgroup of size 0 or an empty
-// or repeated name. The result borrows from `bytes`.
+// or repeated name. What a library record says is not looked at. The result borrows from `bytes`.
 Result<GpuImage> ReadGpuImage(std::span<const uint8_t> bytes);
+
+// The image with library records added to kernels, by index.
+Result<std::vector<uint8_t>> AddLibraryMatmuls(std::span<const uint8_t> image,
+                                               const std::map<uint32_t, GpuLibraryMatmul>& matmuls);
 
 }  // namespace halyard

@@ -5,7 +5,10 @@
 // sleeps meanwhile: its OpenMP threads spin for a while after a call. Prints GFLOP/s, median and
 // best, and at the end the geometric mean of the ratios.
 //
-//   gemm_bench [--threads N] [--rounds N] [--candidates] [MxNxK]...
+//   gemm_bench [--threads N] [--rounds N] [--candidates] [--schedule RECORD]... [MxNxK]...
+//
+// --candidates prints each schedule of the race; with --schedule those race that are named, in the
+// text form of explain.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -23,6 +26,7 @@
 
 #include "base/check.h"
 #include "base/cpu_kernel_abi.h"
+#include "bench/must.h"
 #include "compiler/codegen/cpu/emit.h"
 #include "compiler/kernel/verifier.h"
 #include "compiler/loop/text.h"
@@ -47,20 +51,11 @@ struct Shape {
   double flops() const {
     return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }
-  int repeat() const { return std::max(1, static_cast<int>(kSampleFlops / flops())); }
+  int repeat() const { return std::max(4, static_cast<int>(kSampleFlops / flops())); }
 };
 
 double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-template <typename T>
-T Must(Result<T> result) {
-  if (!result.ok()) {
-    std::fprintf(stderr, "%s\n", result.status().ToString().c_str());
-    std::exit(1);
-  }
-  return std::move(result).value();
 }
 
 float* Allocate(int64_t elements) {
@@ -130,7 +125,9 @@ class Candidate final : public drivers::cpu::StagedWork {
     }
   }
 
-  size_t stage_count() const override { return 1; }
+  // The repetitions of a sample are the stages of one run, as the layers of a model are: the
+  // helpers wake up once.
+  size_t stage_count() const override { return static_cast<size_t>(repeat_); }
   int64_t unit_count(size_t) const override { return grid_[0] * grid_[1] * grid_[2]; }
   void Run(size_t, int64_t begin, int64_t end) override {
     thread_local std::vector<uint8_t> memory;
@@ -145,17 +142,9 @@ class Candidate final : public drivers::cpu::StagedWork {
 
   // Seconds of one call.
   double Sample(int repeat, drivers::cpu::Executor& executor) {
+    repeat_ = repeat;
     const double start = Seconds();
-    for (int r = 0; r < repeat; ++r) {
-      const bool is_parallel = executor.concurrency() > 1 && unit_count(0) > 1;
-      drivers::cpu::Team team(*this, is_parallel ? executor.concurrency() : 1, kSpinUs, false);
-      auto join = [&](int64_t, int64_t) { team.Join(); };
-      if (is_parallel) {
-        executor.ParallelFor(executor.concurrency(), 1, drivers::cpu::MakeRangeBody(join));
-      } else {
-        team.Join();
-      }
-    }
+    drivers::cpu::RunStaged(*this, executor, kSpinUs, false);
     return (Seconds() - start) / repeat;
   }
 
@@ -164,6 +153,7 @@ class Candidate final : public drivers::cpu::StagedWork {
 
  private:
   CpuKernelFunction function_ = nullptr;
+  int repeat_ = 1;
   size_t workgroup_bytes_ = 0;
   std::vector<void*> bindings_;
   int64_t grid_[3];
@@ -300,6 +290,7 @@ void Check(Candidate& candidate, const Operands& operands, Shape s,
 struct Options {
   int rounds = 15;
   bool prints_candidates = false;
+  std::vector<schedule::ScheduleRecord> schedules;  // empty: those that the compiler races
 };
 
 // The rival's time over ours.
@@ -314,7 +305,8 @@ Ratios Bench(Shape s, const Options& options, const Target& target,
   Operands operands(s);
   std::vector<std::unique_ptr<Candidate>> candidates;
   for (const schedule::ScheduleRecord& record :
-       Must(schedule::EnumerateSchedules(function, 0, target))) {
+       options.schedules.empty() ? Must(schedule::EnumerateSchedules(function, 0, target))
+                                 : options.schedules) {
     if (record.kind != schedule::ScheduleKind::kContraction) continue;
     candidates.push_back(std::make_unique<Candidate>(record, function, operands, s, target));
     Check(*candidates.back(), operands, s, executor);
@@ -397,13 +389,17 @@ int main(int argc, char** argv) {
       threads = std::max(1, std::atoi(argv[++i]));
     } else if (word == "--rounds" && i + 1 < argc) {
       options.rounds = std::max(1, std::atoi(argv[++i]));
+    } else if (word == "--schedule" && i + 1 < argc) {
+      options.schedules.push_back(halyard::Must(halyard::schedule::ParseSchedule(argv[++i])));
     } else if (word == "--candidates") {
       options.prints_candidates = true;
     } else if (std::sscanf(argv[i], "%ldx%ldx%ld", &s.m, &s.n, &s.k) == 3) {
       shapes.push_back(s);
     } else {
-      std::fprintf(stderr,
-                   "usage: gemm_bench [--threads N] [--rounds N] [--candidates] [MxNxK]...\n");
+      std::fprintf(
+          stderr,
+          "usage: gemm_bench [--threads N] [--rounds N] [--candidates] [--schedule RECORD]... "
+          "[MxNxK]...\n");
       return 1;
     }
   }

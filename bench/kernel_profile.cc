@@ -2,8 +2,9 @@
 // kernel_profile: where the time of a compiled model goes. Runs the commands of a program one by
 // one in program order, so that each finds its operands where its producer left them, and prints
 // for each kernel the best and the median time, its share, the bytes that it names, and for
-// contractions the arithmetic. The sum leaves out what joins commands, and a command alone pays for
-// one submission: small kernels look a little slower here.
+// contractions the arithmetic; then the error of placement's cost model by class of op. The sum
+// leaves out what joins commands, and a command alone pays for one submission: small kernels look a
+// little slower here.
 //
 //   kernel_profile MODEL.onnx [--symbol NAME=VALUE]... [--rounds N] [--no-tune] [--rows N]
 //
@@ -14,10 +15,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "compiler/place/prediction.h"
 #include "runtime/compile.h"
 #include "runtime/instance.h"
 
@@ -199,6 +202,21 @@ class Profiler {
       std::printf("%9.1f %9.1f %5.1f%% %9.1f %9.2f  %s | %s\n", row.Best() * 1e6,
                   row.Median() * 1e6, row.Best() / best * 100, row.flops / row.Best() * 1e-9,
                   static_cast<double>(row.bytes) * 1e-6, row.label.c_str(), row.schedule.c_str());
+    }
+    PrintModelErrors();
+  }
+
+  // How far placement's cost model is off, by class of op.
+  void PrintModelErrors() const {
+    std::map<std::string, double> seconds;
+    for (const Row& row : rows_) seconds[row.label] += row.Median();
+    const auto errors = place::ModelErrors(place::ComparePredictions(loaded_->program(), seconds));
+    std::printf("\n%-12s %6s %13s %12s %20s\n", "class", "groups", "median error", "worst error",
+                "predicted / measured");
+    for (const place::ModelError& error : errors) {
+      std::printf("%-12s %6u %12.0f%% %11.0f%% %20.2f\n",
+                  std::string(place::FormatOpClass(error.op_class)).c_str(), error.count,
+                  error.median_error * 100, error.worst_error * 100, error.median_ratio);
     }
   }
 

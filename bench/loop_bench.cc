@@ -5,7 +5,10 @@
 // output once; `of copy` is the share of the bandwidth of the fastest copy seen, by a kernel or by
 // the device's own copies.
 //
-//   loop_bench DEVICE [MIB [DTYPE [OP...]]]     MIB: of the input, 256; DTYPE: f32, f16, bf16
+//   loop_bench DEVICE [MIB [DTYPE [OP...]]]     MIB: of the input, 256; DTYPE: f32, f16, bf16;
+//                                               OP: how names begin
+// Attention and depthwise convolutions have the sizes of models; their operands stay in the
+// second-level cache where those are small.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/must.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/graph/parser.h"
 #include "compiler/loop/lowering.h"
@@ -29,26 +33,72 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRounds = 9;
+constexpr size_t kRounds = 9;
+constexpr auto kWarmUp = std::chrono::milliseconds(250);
 constexpr int kRepeats = 20;  // dispatches of one recording
-
-template <typename T>
-T Must(Result<T> result) {
-  if (result.ok()) return std::move(result).value();
-  std::fprintf(stderr, "%s\n", result.status().ToString().c_str());
-  std::exit(1);
-}
-
-void Must(const Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s\n", status.ToString().c_str());
-  std::exit(1);
-}
 
 struct Case {
   std::string name;
   std::string text;  // of a graph
+  double flops = 0;  // 0: memory bounds it
 };
+
+// Attention of models: batch x heads x queries x keys x depth, "c": causal. 16-bit floats only.
+void AddAttention(const std::string& t, std::vector<Case>& cases) {
+  struct Shape {
+    int64_t batch, heads, queries, keys, depth;
+    bool is_causal;
+  };
+  for (const Shape& s : {Shape{1, 12, 128, 128, 64, false},
+                         {32, 12, 128, 128, 64, false},
+                         {1, 12, 512, 512, 64, true},
+                         {8, 12, 512, 512, 64, true},
+                         {1, 12, 197, 197, 64, false},
+                         {32, 12, 197, 197, 64, false},
+                         {2, 32, 2048, 2048, 128, true},
+                         {2, 32, 2048, 2048, 128, false},
+                         {4, 32, 1, 4096, 128, false}}) {
+    const auto shape = [&](int64_t rows) {
+      return fmt::format("{}[{}, {}, {}, {}]", t, s.batch, s.heads, rows, s.depth);
+    };
+    Case one;
+    one.name = fmt::format("attention {}x{}x{}x{}x{}{}", s.batch, s.heads, s.queries, s.keys,
+                           s.depth, s.is_causal ? "c" : "");
+    one.text = fmt::format(
+        "graph g(%q: {0}, %k: {1}, %v: {1}) -> (\"y\" = %y) {{\n  %y = attention %q, %k, %v "
+        "{{scale = 0.125, causal = {2}}} : {0}\n}}\n",
+        shape(s.queries), shape(s.keys), int{s.is_causal});
+    one.flops = 4.0 * static_cast<double>(s.batch * s.heads * s.queries * s.keys * s.depth);
+    if (s.is_causal) one.flops /= 2;
+    cases.push_back(std::move(one));
+  }
+}
+
+// Depthwise convolutions of MobileNetV2, EfficientNet-B0 and ConvNeXt-Tiny, and a pool: batch x
+// channels x size, window, stride.
+void AddWindows(const std::string& t, std::vector<Case>& cases) {
+  struct Shape {
+    int64_t batch, channels, size, window, stride;
+  };
+  for (const Shape& s : {Shape{1, 144, 56, 3, 1},
+                         {32, 144, 56, 3, 1},
+                         {32, 144, 56, 3, 2},
+                         {32, 240, 28, 5, 1},
+                         {32, 96, 56, 7, 1},
+                         {1, 384, 14, 7, 1}}) {
+    const int64_t pad = s.window / 2, out = (s.size + 2 * pad - s.window) / s.stride + 1;
+    const auto shape = [&](int64_t size) {
+      return fmt::format("{}[{}, {}, {}, {}]", t, s.batch, s.channels, size, size);
+    };
+    cases.push_back(
+        {fmt::format("depthwise {}x{}x{} {}/{}", s.batch, s.channels, s.size, s.window, s.stride),
+         fmt::format(
+             "graph g(%x: {0}, %w: {1}[{2}, 1, {3}, {3}]) -> (\"y\" = %y) {{\n  "
+             "%y = conv %x, %w {{strides = [{4}, {4}], dilations = [1, 1], pads_low = [{5}, {5}], "
+             "pads_high = [{5}, {5}], groups = {2}}} : {6}\n}}\n",
+             shape(s.size), t, s.channels, s.window, s.stride, pad, shape(out))});
+  }
+}
 
 // `rows` of 4096 elements.
 std::vector<Case> Cases(const std::string& t, int64_t rows) {
@@ -117,6 +167,8 @@ std::vector<Case> Cases(const std::string& t, int64_t rows) {
   cases.push_back(
       {"sum of 4 rows", graph(fmt::format("%x: {}[4, {}]", t, rows * cols / 4),
                               fmt::format("  %y = reduce_sum %x {{axes = [1]}} : {}[4]\n", t))});
+  if (t != "f32") AddAttention(t, cases);
+  AddWindows(t, cases);
   return cases;
 }
 
@@ -159,8 +211,10 @@ class Bench {
       if (seconds <= 0) continue;
       const double rate = static_cast<double>(bytes) / seconds / 1e9;
       best = std::max(best, rate);
-      std::printf("  %9.1f us %7.0f GB/s  %5.1f%% of copy  %s\n", seconds * 1e6, rate,
-                  100 * rate / copy_, schedule::FormatSchedule(record).c_str());
+      std::printf("  %9.1f us %7.0f GB/s  %5.1f%% of copy  ", seconds * 1e6, rate,
+                  100 * rate / copy_);
+      if (one.flops > 0) std::printf("%6.1f TFLOP/s  ", one.flops / seconds / 1e12);
+      std::printf("%s\n", schedule::FormatSchedule(record).c_str());
     }
     if (one.name == "neg") copy_ = std::max(copy_, best);
     std::fflush(stdout);
@@ -177,7 +231,9 @@ class Bench {
 
   double Time(const Ref<hal::CommandBuffer>& commands) {
     std::vector<double> seconds;
-    for (int round = 0; round < kRounds + 2; ++round) {
+    // The clock falls while kernels are compiled: rounds before this time do not count.
+    const Clock::time_point warm = Clock::now() + kWarmUp;
+    while (seconds.size() < kRounds) {
       const hal::SemaphorePoint wait{timeline_.get(), value_}, signal{timeline_.get(), value_ + 1};
       ++value_;
       const Clock::time_point start = Clock::now();
@@ -185,7 +241,7 @@ class Bench {
       const hal::SemaphorePoint point{timeline_.get(), value_};
       Must(device_->Wait({&point, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout));
       const double took = std::chrono::duration<double>(Clock::now() - start).count();
-      if (round >= 2) seconds.push_back(took / kRepeats);
+      if (start >= warm) seconds.push_back(took / kRepeats);
     }
     std::nth_element(seconds.begin(), seconds.begin() + kRounds / 2, seconds.end());
     return seconds[kRounds / 2];
@@ -288,7 +344,7 @@ int Main(int argc, char** argv) {
   Bench bench(Must(registry.OpenDevice(argv[1])), mib << 20);
   for (const Case& one : Cases(dtype, (mib << 20) / width / 4096)) {
     bool wanted = argc <= 4 || one.name == "neg";
-    for (int i = 4; i < argc; ++i) wanted |= one.name == argv[i];
+    for (int i = 4; i < argc; ++i) wanted |= one.name.starts_with(argv[i]);
     if (wanted) bench.Run(one);
   }
   return 0;

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/must.h"
 #include "drivers/init.h"
 #include "hal/registry.h"
 #include "tests/hal/cts/test_kernels.h"
@@ -31,19 +32,6 @@ using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-template <typename T>
-T Must(Result<T> result) {
-  if (result.ok()) return std::move(result).value();
-  std::fprintf(stderr, "%s\n", result.status().ToString().c_str());
-  std::exit(1);
-}
-
-void Must(const Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s\n", status.ToString().c_str());
-  std::exit(1);
 }
 
 double MedianMicroseconds(int rounds, const std::function<void()>& body) {

@@ -13,10 +13,15 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/gpu_library_matmul.h"
 #include "base/status.h"
 #include "compiler/graph/graph.h"
+#include "compiler/place/machine.h"
+#include "compiler/place/options.h"
+#include "compiler/place/timings.h"
 #include "compiler/program/program.h"
 
 namespace halyard {
@@ -36,6 +41,8 @@ class Measurer {
   struct Buffer {
     int64_t bytes = 0;
     DType dtype = DType::kInvalid;  // what random content it gets; kInvalid: left as it is
+    bool is_zero = false;           // every run finds zeros and leaves zeros
+    bool is_constant = false;       // a weight: out of the caches again when the model reads it
   };
   // All dispatches of a candidate run in order and are timed together.
   struct Candidate {
@@ -46,6 +53,16 @@ class Measurer {
   // Median seconds per candidate, measured interleaved (A B C A B C ...), each after a warm-up.
   virtual Result<std::vector<double>> Measure(uint32_t device,
                                               std::span<const Candidate> candidates) = 0;
+  // What a library of the device's vendor proposes for a product (hal::Device::ProposeMatmuls), and
+  // its name and version, which stand for everything that its proposals depend on; UNAVAILABLE says
+  // why there is none.
+  virtual Result<std::vector<GpuLibraryMatmul>> ProposeMatmuls(uint32_t, const GpuLibraryMatmul&,
+                                                               size_t) {
+    return Unavailable("There is no library of matrix products.");
+  }
+  virtual Result<std::string> DescribeMatmulLibrary(uint32_t) {
+    return Unavailable("There is no library of matrix products.");
+  }
   // The timing cache: the record that won for `key` (kernel text, sizes and target) on this device
   // before, and storing a new one with its median.
   virtual std::optional<std::string> FindChoice(uint32_t device, uint64_t key) = 0;
@@ -63,9 +80,18 @@ struct CompileOptions {
   bool tune = true;              // race schedules through the measurer
   bool fast_reductions = false;  // allow splits whose order depends on the thread count
   bool allow_fallback = true;    // unsupported ops run in the interpreter, each reported
+  // Products of a vendor's library (cuBLASLt) race against generated kernels. Needs `tune`.
+  bool vendor_libraries = false;
   Precision precision = Precision::kAsGiven;
   std::map<std::string, int64_t> symbol_values;  // fixed symbols: a program for exactly these sizes
-  uint64_t Hash() const;                         // part of the cache key
+  place::Options placement;
+  uint64_t Hash() const;  // part of the cache key
+};
+
+// What a program takes beyond what its devices may give it.
+struct MemoryVerdict {
+  std::vector<int64_t> excess;  // per device of the program; 0: it fits
+  Status failure;               // OUT_OF_MEMORY with the shortfall where it must not run
 };
 
 struct CompileRequest {
@@ -80,8 +106,27 @@ struct CompileRequest {
 
   std::vector<program::Device> devices;  // placement chooses among them; never empty
   CompileOptions options;
-  Measurer* measurer = nullptr;                                           // borrowed; may be null
+  Measurer* measurer = nullptr;  // borrowed; may be null
+  // What placement knows of the devices, in the order of `devices`; null: defaults. Borrowed.
+  const place::Machine* machine = nullptr;
+  // Per device, what it has for programs, as it says itself; 0 or missing: not limited. Placement
+  // keeps to it, as to the caps of the options.
+  std::vector<int64_t> memory_limits;
+  // Judges the memory of an assembled program, whose code is still missing, under these sizes by
+  // name. Where it takes too much, placement is repeated with that much less. May be empty.
+  std::function<Result<MemoryVerdict>(const program::Program&,
+                                      const std::map<std::string, int64_t>& sizes)>
+      judge_memory;
+  place::Timings* timings = nullptr;  // measured times of clusters; borrowed; may be null
   std::function<void(std::string_view phase, double fraction)> progress;  // may be empty
+  // May be empty; asked between passes, candidates and pieces of code, on any thread, also on
+  // several at once.
+  std::function<bool()> should_stop;
+  // ABORTED when it says so.
+  Status GoesOn() const {
+    if (should_stop && should_stop()) return Aborted("Compiling was stopped.");
+    return OkStatus();
+  }
 };
 
 // A timing of one phase, for reports: "import", "fold", ..., "codegen".
@@ -102,6 +147,8 @@ struct InterpretRequest {
   std::vector<std::span<const uint8_t>> operands;
   std::vector<std::vector<int64_t>> operand_dims;
   std::vector<std::span<uint8_t>> results;  // already of the right size
+  // The sizes of the run by name: the text may name some that are the size of no operand.
+  std::vector<std::pair<std::string_view, int64_t>> symbols;
 };
 
 struct CompilerTable {

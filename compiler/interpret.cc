@@ -9,7 +9,7 @@
 
 namespace halyard {
 Status InterpretNode(const InterpretRequest& request) {
-  HY_ASSIGN(const graph::Module module, graph::ParseModule(request.text));
+  HY_ASSIGN(graph::Module module, graph::ParseModule(request.text));
   if (request.operands.size() != module.entry().parameters.size() ||
       request.results.size() != module.entry().results.size()) {
     return InvalidArgument(
@@ -25,7 +25,11 @@ Status InterpretNode(const InterpretRequest& request) {
     tensor.bytes.assign(request.operands[i].begin(), request.operands[i].end());
     inputs.push_back(std::move(tensor));
   }
-  HY_ASSIGN(const std::vector<graph::Tensor> results, graph::Interpret(module, inputs));
+  graph::SymbolValues symbols;
+  for (const auto& [name, value] : request.symbols) {
+    symbols.emplace(module.exprs.Dim(name), value);
+  }
+  HY_ASSIGN(const std::vector<graph::Tensor> results, graph::Interpret(module, inputs, symbols));
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i].bytes.size() != request.results[i].size()) {
       return Internal("Result {} of an interpreted node has {} bytes; its place has {}.", i,

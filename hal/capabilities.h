@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Capabilities: everything Halyard knows about one device, each value with its source. Unknown is
-// never 0.
+// never 0. The rows stand in hal/capability_fields.h.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "hal/capability_fields.h"
 
 namespace halyard::hal {
 
@@ -34,52 +36,16 @@ struct Field {
 enum class DeviceType : uint8_t { kCpu, kIntegratedGpu, kDiscreteGpu, kVirtualGpu, kOther };
 std::string_view FormatDeviceType(DeviceType type);
 
-struct Identity {
-  Field<std::string> name;  // "Intel(R) Xeon(R) ..."
-  Field<std::string> vendor;
-  Field<DeviceType> type;
-  Field<std::string> architecture;    // "x86-64", "sm_90"
-  Field<std::string> uuid;            // the same for the same silicon under another driver
-  Field<std::string> pci_address;     // "0000:3b:00.0"
-  Field<std::string> driver_name;     // "cpu"
-  Field<std::string> driver_version;  // of the vendor's driver; the kernel's for a CPU
-  Field<std::string> api_version;
-  Field<std::string> model_id;  // "family 6 model 207 stepping 2"
-};
-
-// Units that run code. A CPU's unit is a core, an NVIDIA GPU's an SM.
-struct Compute {
-  Field<int64_t> unit_count;    // physical: cores, SMs
-  Field<int64_t> thread_count;  // hardware threads in all units that this process may use
-  Field<int64_t>
-      usable_worker_count;  // tasks that may really run at once: affinity, cpuset and quota applied
-  Field<int64_t> affinity_thread_count;  // hardware threads left by affinity and cpuset
-  Field<double> quota_threads;           // CPU time per wall time that the cgroup allows
-  Field<int64_t> package_count;
-  Field<int64_t> numa_node_count;
-  Field<int64_t> max_clock_hz;
-  Field<int64_t> base_clock_hz;
-  Field<int64_t> vector_bytes;  // widest vector register; a GPU's subgroup has its own field
-  Field<int64_t> vector_registers;
-  Field<int64_t> subgroup_size_min;
-  Field<int64_t> subgroup_size_max;
-  Field<int64_t> max_workgroup_size;
-  Field<int64_t> workgroup_memory_bytes;
-  Field<int64_t> registers_per_unit;
-  Field<int64_t> max_grid_x, max_grid_y, max_grid_z;  // workgroups of one dispatch
-  Field<int64_t> compute_capability;                  // CUDA: 90 for 9.0
-  Field<uint64_t> gpu_features;                       // GpuFeature bits (base/gpu_kernel_abi.h)
-  Field<uint64_t> cpu_features;                       // CpuFeature bits (base/cpu_kernel_abi.h)
-};
-
-struct Cache {
-  int32_t level = 0;
-  Field<int64_t> size_bytes;
-  Field<int64_t> line_bytes;
-  Field<int64_t> ways;
-  Field<int64_t> instance_count;        // on the device
-  Field<int64_t> threads_per_instance;  // hardware threads that share one
-};
+#define HY_DECLARE_FIELD(type, name, doc) Field<type> name;
+#define HY_DECLARE_STRUCT(Struct, member, FIELDS) \
+  struct Struct {                                 \
+    FIELDS(HY_DECLARE_FIELD)                      \
+  };
+HY_CAPABILITY_GROUPS(HY_DECLARE_STRUCT)
+HY_CAPABILITY_LISTS(HY_DECLARE_STRUCT)
+HY_DECLARE_STRUCT(DeviceState, state, HY_STATE_FIELDS)
+#undef HY_DECLARE_STRUCT
+#undef HY_DECLARE_FIELD
 
 // A matrix unit's shape: C[m,n] += A[m,k] * B[k,n].
 struct MatrixShape {
@@ -89,55 +55,46 @@ struct MatrixShape {
   Source source = Source::kUnknown;
 };
 
-struct NumaNode {
-  uint32_t os_index = 0;
-  Field<int64_t> memory_bytes;
-  Field<int64_t> unit_count;
-  std::vector<Field<int64_t>> distances;  // to each node, relative to 10 for itself
-};
-
-struct Memory {
-  Field<int64_t> total_bytes;      // of the device
-  Field<int64_t> available_bytes;  // when the device was opened
-  Field<int64_t> limit_bytes;      // that this process may use: cgroup, rlimit
-  Field<int64_t> max_allocation_bytes;
-  Field<int64_t> buffer_alignment;
-  Field<int64_t> page_bytes;
-  Field<int64_t> huge_page_bytes;
-  Field<bool> is_host_memory;      // the device works on the host's memory in place
-  Field<double> copy_bytes_per_s;  // measured by the runtime's probes
-  Field<double> triad_bytes_per_s;
-};
-
-struct Queues {
-  Field<int64_t> compute_count;
-  Field<int64_t> copy_count;
-  Field<bool> has_timeline_semaphores;
-  Field<double> dispatch_latency_ns;  // measured by the runtime's probes
-  Field<double> sync_latency_ns;
-};
-
 struct Capabilities {
-  Identity identity;
-  Compute compute;
-  std::vector<Cache> caches;  // data and unified ones, from level 1
+#define HY_DECLARE_GROUP(Struct, member, FIELDS) Struct member;
+#define HY_DECLARE_LIST(Struct, member, FIELDS) std::vector<Struct> member;
+  HY_CAPABILITY_GROUPS(HY_DECLARE_GROUP)
+  HY_CAPABILITY_LISTS(HY_DECLARE_LIST)
+#undef HY_DECLARE_LIST
+#undef HY_DECLARE_GROUP
   std::vector<MatrixShape> matrix_shapes;
-  std::vector<NumaNode> numa_nodes;
-  Memory memory;
-  Queues queues;
   std::vector<std::string> features;  // names of instruction sets or extensions, for reports
   std::vector<std::string> executable_formats;
   std::vector<std::string>
       notes;  // limits found and why: "cgroup quota: 1.5 CPUs (/sys/fs/cgroup/cpu.max)"
 };
 
-// Calls `visit` once per field in declaration order: "compute.unit_count", "2", source. The value
-// of an unknown field is "". Lists are numbered: "caches[0].size_bytes".
-void VisitFields(
-    const Capabilities& capabilities,
-    const std::function<void(std::string_view name, std::string_view value, Source source)>& visit);
+enum class FieldKind : uint8_t { kText, kInteger, kReal, kFlag };
+
+// One field as walks show it; borrowed for the visit.
+struct FieldView {
+  std::string_view name;  // "compute.unit_count", "caches[0].size_bytes"
+  FieldKind kind = FieldKind::kText;
+  std::string_view text;  // the value as text; empty when unknown
+  int64_t integer = 0;    // kInteger, and 0 or 1 for kFlag
+  double real = 0;        // kReal
+  Source source = Source::kUnknown;
+  std::string_view doc;
+};
+using FieldVisitor = std::function<void(const FieldView& field)>;
+
+// Calls `visit` once per field in the order of the rows. An unknown field has the text "".
+void VisitFields(const Capabilities& capabilities, const FieldVisitor& visit);
+// The same of the state: "state.clock_hz".
+void VisitFields(const DeviceState& state, const FieldVisitor& visit);
+// Every row once, without a value; lists as "caches[].size_bytes".
+void VisitRows(const FieldVisitor& visit);
 
 // "name = value (source)" per line, unknown fields left out.
 std::string FormatCapabilities(const Capabilities& capabilities);
+
+// A positive number or a text that is not empty becomes a known field; anything else stays unknown.
+void SetIfPositive(Field<int64_t>* field, int64_t value, Source source);
+void SetIfText(Field<std::string>* field, std::string_view text, Source source);
 
 }  // namespace halyard::hal

@@ -2,12 +2,16 @@
 // Device: memory, executables, recordings and queues of one piece of hardware under one driver.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/gpu_library_matmul.h"
 #include "base/status.h"
 #include "hal/buffer.h"
 #include "hal/capabilities.h"
@@ -27,10 +31,30 @@ struct Ordering {
   bool caller_waits = false;
 };
 
+// How long commands took, by the clock of the device that ran them. Thread-safe.
+class CommandTime final : public RefCounted {
+ public:
+  // From the start of a submission's first command to the end of its last one, the submissions
+  // that name this object added up. -1 until the first of them has reached its signals, and where
+  // the device has no clock.
+  int64_t nanoseconds() const { return nanoseconds_.load(std::memory_order_acquire); }
+  // For drivers: before the signals of a submission, unless it failed.
+  void Add(int64_t nanoseconds) {
+    int64_t before = nanoseconds_.load(std::memory_order_relaxed);
+    while (
+        !nanoseconds_.compare_exchange_weak(before, std::max<int64_t>(before, 0) + nanoseconds)) {
+    }
+  }
+
+ private:
+  std::atomic<int64_t> nanoseconds_{-1};
+};
+
 struct SubmitInfo {
   Ordering ordering;
   CommandBuffer* commands = nullptr;      // finished; null: only waits and signals
   std::span<const BufferRange> bindings;  // what slot i of the recording stands for this time
+  CommandTime* time = nullptr;            // receives what the commands took; null: nobody asks
 };
 
 // A function that the queue runs on a thread of the device once the waits are reached. It must not
@@ -59,8 +83,9 @@ struct LinkInfo {
   LinkKind kind = LinkKind::kHostStaged;
   bool can_access_peer = false;  // kernels here may address the other's buffers
   bool can_copy_direct = false;  // QueueCopy here takes the other's buffers
-  Field<double> bandwidth_bytes_per_s;
-  Field<double> latency_ns;
+  Field<bool> has_native_atomics;  // across the link
+  Field<int64_t> rank;             // among the driver's own links, 0 the fastest
+  Field<std::string> nearest;      // what the two have in common: "same board", "PCIe switch", ...
 };
 
 struct MemoryStatistics {
@@ -86,6 +111,8 @@ class Device : public RefCounted {
   // OK, or DEVICE_LOST with the submission that lost it. A lost device answers every call with
   // that.
   virtual Status health() const = 0;
+  // Clocks, load and power as they are now; what the machine does not tell stays unknown.
+  virtual DeviceState ReadState() const { return {}; }
 
   // Any size from 0. OUT_OF_MEMORY names the size and what is left.
   virtual Result<Ref<Buffer>> AllocateBuffer(MemoryKind kind, int64_t size_bytes) = 0;
@@ -119,6 +146,19 @@ class Device : public RefCounted {
   // be done. kAny tells through `out_index` (may be null) which. No points: OK.
   virtual Status Wait(std::span<const SemaphorePoint> points, WaitMode mode, int64_t timeout_ns,
                       size_t* out_index = nullptr) = 0;
+
+  // Products of matrices that a library of the device's vendor may compute (base/gpu_library_matmul.h).
+  // The first call opens the library, which may take a while.
+  //
+  // Its name, version and file; UNAVAILABLE says why there is none.
+  virtual Result<std::string> DescribeMatmulLibrary() {
+    return Unavailable("'{}' has no library of matrix products.", path());
+  }
+  // `wanted` with the algorithms that the library proposes, best first, at most `most`; none where it
+  // knows none. Bindings may be left open. UNAVAILABLE where there is no library.
+  virtual Result<std::vector<GpuLibraryMatmul>> ProposeMatmuls(const GpuLibraryMatmul&, size_t) {
+    return DescribeMatmulLibrary().status();
+  }
 
   // How this device reaches another one, itself included.
   virtual Result<LinkInfo> LinkTo(const Device& other) const = 0;

@@ -23,7 +23,7 @@ struct OptionRow {
 };
 
 // Writes what is given into `parsed` and leaves the rest. INVALID_ARGUMENT names an unknown option
-// and those that the driver (`driver`: "CPU") has, or a value and its bounds.
+// and those that the driver (`driver`: "CPU") has, one given twice, or a value and its bounds.
 template <typename Options, size_t kCount>
 Status ParseOptions(std::string_view driver, const OptionRow<Options> (&rows)[kCount],
                     std::span<const DeviceOption> options, Options* parsed) {
@@ -34,6 +34,10 @@ Status ParseOptions(std::string_view driver, const OptionRow<Options> (&rows)[kC
       if (candidate.key == option.key) row = &candidate;
       known += known.empty() ? "" : ", ";
       known += candidate.key;
+    }
+    for (const DeviceOption* before = options.data(); before != &option; ++before) {
+      if (before->key != option.key) continue;
+      return InvalidArgument("Option '{}' of the {} driver is given twice.", option.key, driver);
     }
     if (!row) {
       return InvalidArgument("The {} driver has no option '{}'; it has: {}.", driver, option.key,

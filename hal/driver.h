@@ -18,7 +18,8 @@ struct DeviceInfo {
   std::string path;  // "cpu:0"
   std::string name;  // what the vendor calls it
   std::string uuid;  // equal for the same silicon under two drivers; empty when unknown
-  bool is_automatic = true;  // false: used only by those who name it
+  std::string left_out =
+      {};  // why "auto" leaves it out, such as "it is synthetic"; empty: it does not
 };
 
 // One `key=value` of a device path such as "cpu:0?threads=2&discrete=7".

@@ -39,6 +39,9 @@ class Executable : public RefCounted {
  public:
   virtual Device* device() const = 0;
   virtual std::span<const ExecutableEntry> entries() const = 0;
+  // What became of alternatives that the code offers, a sentence each: a library call that this
+  // machine cannot make, so that our own kernel runs.
+  virtual std::span<const std::string> notes() const { return {}; }
   // Index of the entry of that name. NOT_FOUND lists what there is.
   Result<uint32_t> FindEntry(std::string_view name) const;
 };

@@ -24,7 +24,7 @@ class DriverRegistry {
   Status Register(std::string name, Factory factory);
   // In the order of registration.
   std::vector<std::string> names() const;
-  // NOT_FOUND lists the known names; otherwise what the factory answered.
+  // INVALID_ARGUMENT lists the known names; otherwise what the factory answered.
   Result<Ref<Driver>> Open(std::string_view name);
   // "cpu", "cpu:1", "cpu:0?threads=2&discrete=7". Wrapped in the validation layer when
   // HALYARD_VALIDATE is set.

@@ -46,6 +46,7 @@ class ValidationExecutable final : public Executable {
   ~ValidationExecutable() override;
   Device* device() const override;
   std::span<const ExecutableEntry> entries() const override { return inner_->entries(); }
+  std::span<const std::string> notes() const override { return inner_->notes(); }
   Executable* inner() const { return inner_.get(); }
 
  private:
@@ -124,6 +125,7 @@ class ValidationDevice final : public Device {
   uint32_t queue_count() const override { return inner_->queue_count(); }
   int64_t buffer_alignment() const override { return inner_->buffer_alignment(); }
   Status health() const override { return inner_->health(); }
+  DeviceState ReadState() const override { return inner_->ReadState(); }
   MemoryStatistics memory_statistics() const override { return inner_->memory_statistics(); }
   Status Flush() override { return inner_->Flush(); }
 
@@ -156,6 +158,11 @@ class ValidationDevice final : public Device {
   Status QueueHostCall(uint32_t queue, const Ordering& ordering, const HostCall& call) override;
   Status Wait(std::span<const SemaphorePoint> points, WaitMode mode, int64_t timeout_ns,
               size_t* out_index) override;
+  Result<std::string> DescribeMatmulLibrary() override { return inner_->DescribeMatmulLibrary(); }
+  Result<std::vector<GpuLibraryMatmul>> ProposeMatmuls(const GpuLibraryMatmul& wanted,
+                                                       size_t most) override {
+    return inner_->ProposeMatmuls(wanted, most);
+  }
   Result<LinkInfo> LinkTo(const Device& other) const override {
     const auto* wrapper = dynamic_cast<const ValidationDevice*>(&other);
     return inner_->LinkTo(wrapper ? *wrapper->inner_ : other);

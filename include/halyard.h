@@ -24,8 +24,9 @@
  *
  * Growth. Descriptor and info structs start with struct_size, type and next; initialise them with their
  * HY_*_INIT. A library accepts a shorter struct (missing fields are defaults) and a longer one whose tail
- * it does not know is zero; a tail that is not zero is HY_INCOMPATIBLE. `next` must be NULL today; an
- * unknown chain is HY_INVALID_ARGUMENT for descriptors and skipped for info structs. Structs in arrays all
+ * it does not know is zero; a tail that is not zero is HY_INCOMPATIBLE. `next` is NULL or
+ * leads to a struct that the function names; any other is HY_INVALID_ARGUMENT for descriptors and skipped
+ * for info structs. Structs in arrays all
  * have the struct_size of the first. Numbers of enumerations never change.
  *
  * Strings are UTF-8 pointers with lengths, paths too; {NULL, 0} is the empty string. */
@@ -57,16 +58,19 @@ extern "C" {
 
 /* --- Results -------------------------------------------------------------------------------------- */
 
+/* Exit statuses of the command `halyard`: 0 done; 1 wrong usage; 2 for HY_INVALID_ARGUMENT, HY_NOT_FOUND,
+ * HY_OUT_OF_RANGE, HY_UNIMPLEMENTED, HY_DATA_LOSS and HY_INCOMPATIBLE (the model, program or input); 3 for all
+ * others (a device or the system); 4 the result is not as expected (--expect-dir, --diff, --fail-if); 130 interrupted. */
 typedef int32_t hy_result;
 enum {
   HY_OK = 0,
-  HY_CANCELLED = 1,
+  HY_CANCELLED = 1,            /* what was asked for was stopped, as by HALYARD_STOP_AFTER */
   HY_INVALID_ARGUMENT = 3,     /* the caller or the model is wrong */
   HY_DEADLINE_EXCEEDED = 4,    /* the time given to a wait is over; the work goes on */
   HY_NOT_FOUND = 5,            /* a file, device, driver, name or index does not exist */
-  HY_OUT_OF_MEMORY = 8,
+  HY_OUT_OF_MEMORY = 8,        /* of the host or a device, or more than a memory cap */
   HY_FAILED_PRECONDITION = 9,  /* the object is not in the state that the call needs */
-  HY_ABORTED = 10,
+  HY_ABORTED = 10,             /* a callback of the caller stopped the call */
   HY_OUT_OF_RANGE = 11,        /* an index or size beyond its limit, also of a running kernel */
   HY_UNIMPLEMENTED = 12,       /* an op or a feature that this version does not have */
   HY_INTERNAL = 13,            /* a defect of Halyard, reported with its place */
@@ -123,7 +127,17 @@ enum {
   HY_STRUCT_SESSION_DESC = 9,
   HY_STRUCT_TENSOR = 10,
   HY_STRUCT_SYMBOL_INFO = 11,
-  HY_STRUCT_API = 12
+  HY_STRUCT_API = 12,
+  HY_STRUCT_BUFFER_DESC = 13,
+  HY_STRUCT_DEVICE_IDENTITY = 14,
+  HY_STRUCT_DEVICE_COMPUTE = 15,
+  HY_STRUCT_DEVICE_MEMORY = 16,
+  HY_STRUCT_DEVICE_STATE = 17,
+  HY_STRUCT_PROPERTY = 18,
+  HY_STRUCT_MATRIX_SHAPE = 19,
+  HY_STRUCT_LINK_INFO = 20,
+  HY_STRUCT_PROBE_DESC = 21,
+  HY_STRUCT_COMMAND_TIME = 22
 };
 
 typedef struct hy_instance hy_instance_t;
@@ -144,9 +158,10 @@ typedef void (*hy_log_sink)(void* context, hy_log_level level, hy_string message
 
 typedef int32_t hy_policy;
 enum {
-  HY_POLICY_DEFAULT = 0,  /* what the instance says; there: fall back */
+  HY_POLICY_DEFAULT = 0,  /* what the instance says; there: fall back, with a warning for a device */
   HY_POLICY_ERROR = 1,    /* the call fails */
-  HY_POLICY_FALLBACK = 2  /* go on with what there is; every fallback is a record of the report */
+  HY_POLICY_FALLBACK = 2, /* go on with what there is; every fallback is a record of the report */
+  HY_POLICY_FALLBACK_WARN = 3 /* the same, and a warning in the log */
 };
 
 /* --- Library -------------------------------------------------------------------------------------- */
@@ -171,7 +186,7 @@ typedef struct hy_instance_desc {
   hy_log_sink log;            /* NULL: nothing is written anywhere */
   void* log_context;
   hy_log_level log_level;     /* least severe level that reaches the sink */
-  hy_policy on_missing_device;   /* a device asked for is not there (default: fallback) */
+  hy_policy on_missing_device;   /* a device asked for is not there, or was lost (default: fallback) */
   hy_policy on_unsupported_op;   /* no device compiles an op (default: fallback to the interpreter) */
   const hy_string* drivers;   /* the drivers that may be opened; NULL: all */
   size_t driver_count;
@@ -182,7 +197,8 @@ typedef struct hy_instance_desc {
   {sizeof(hy_instance_desc), HY_STRUCT_INSTANCE_DESC, NULL, NULL, NULL, HY_LOG_WARNING, HY_POLICY_DEFAULT, \
    HY_POLICY_DEFAULT, NULL, 0, {NULL, 0}}
 
-/* The root of everything; opens no driver yet. `desc` may be NULL for the defaults.
+/* The root of everything; opens no driver yet. `desc` may be NULL for the defaults. Environment variables
+ * whose value they do not take (docs/environment.md) are warnings in the log, once a process.
  * Any thread. Fails with HY_INVALID_ARGUMENT for a bad struct or an unknown driver name. */
 HY_API HY_NODISCARD hy_result hy_instance_create(const hy_instance_desc* desc, hy_instance_t** out_instance);
 /* Any thread; cannot fail. */
@@ -233,10 +249,13 @@ typedef struct hy_device_info {
   int64_t memory_bytes;
   int64_t memory_limit_bytes; /* what this process may use */
   int64_t buffer_alignment;
+  /* By hy_enumerate_devices only: why `auto`, which is hy_compile_desc without devices, leaves it out; empty
+   * where it takes it. It takes the CPU, every CUDA device, and every GPU that Vulkan alone shows. */
+  hy_string left_out;
 } hy_device_info;
 #define HY_DEVICE_INFO_INIT                                                                     \
   {sizeof(hy_device_info), HY_STRUCT_DEVICE_INFO, NULL, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, \
-   HY_DEVICE_KIND_OTHER, -1, -1, -1, -1, -1}
+   HY_DEVICE_KIND_OTHER, -1, -1, -1, -1, -1, {NULL, 0}}
 
 /* The devices of all drivers that open, without opening the devices. Arrays as for
  * hy_enumerate_drivers; texts live as long as the instance. Any thread. */
@@ -244,17 +263,194 @@ HY_API HY_NODISCARD hy_result hy_enumerate_devices(hy_instance_t* instance, hy_d
                                                    size_t* count);
 
 /* Opens "cpu", "cpu:0" or "cpu:0?threads=2". The same path gives the same device while it is open.
- * Any thread. HY_NOT_FOUND for an unknown driver or ordinal, HY_UNAVAILABLE when the driver does not
- * open, HY_INVALID_ARGUMENT for a bad path or option. */
+ * Any thread. HY_INVALID_ARGUMENT for a bad path, an option or a driver that does not exist (it lists those
+ * that do), HY_UNAVAILABLE when the driver does not open, HY_NOT_FOUND when it has no such device. */
 HY_API HY_NODISCARD hy_result hy_device_open(hy_instance_t* instance, hy_string path,
                                              hy_device_t** out_device);
 /* Any thread; cannot fail. */
 HY_API void hy_device_release(hy_device_t* device);
-/* Fills `info`, which the caller initialises. Texts live as long as the device. Any thread. */
+/* Fills `info`, which the caller initialises, and what its `next` chains of the four structs below. Texts live
+ * as long as the device, that of hy_device_state until the next call on this thread. Any thread. */
 HY_API HY_NODISCARD hy_result hy_device_get_info(hy_device_t* device, hy_device_info* info);
+
+/* Chains of hy_device_info. Unknown: -1, and empty for texts. */
+typedef struct hy_device_identity {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  hy_string vendor;
+  hy_string architecture;   /* "x86_64", "sm_90" */
+  hy_string chip;
+  hy_string pci_address;    /* "0000:3b:00.0" */
+  hy_string vendor_driver;  /* the driver behind Halyard's */
+  hy_string driver_version;
+  hy_string api_version;
+} hy_device_identity;
+#define HY_DEVICE_IDENTITY_INIT                                                               \
+  {sizeof(hy_device_identity), HY_STRUCT_DEVICE_IDENTITY, NULL, {NULL, 0}, {NULL, 0}, {NULL, 0}, \
+   {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}}
+
+typedef struct hy_device_compute {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  int64_t max_clock_hz;
+  int64_t f32_lanes_per_unit;
+  int64_t matrix_units_per_unit;
+  int64_t vector_bytes;          /* CPUs */
+  int64_t subgroup_size_min;     /* GPUs, as the rest */
+  int64_t subgroup_size_max;
+  int64_t max_workgroup_size;
+  int64_t workgroup_memory_bytes;
+  int64_t registers_per_unit;    /* of 4 bytes */
+  double peak_f32_flops;
+} hy_device_compute;
+#define HY_DEVICE_COMPUTE_INIT \
+  {sizeof(hy_device_compute), HY_STRUCT_DEVICE_COMPUTE, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
+
+typedef struct hy_device_memory {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  int64_t available_bytes;   /* now */
+  int64_t max_allocation_bytes;
+  int64_t bus_bits;
+  int64_t last_cache_bytes;  /* of the largest level, all its instances */
+  double peak_bytes_per_s;
+  int32_t is_host_memory;    /* 1, 0, or -1 for unknown, as the rest */
+  int32_t has_ecc;
+  int32_t is_resizable_bar;
+  int32_t reserved;
+  /* What the library holds of the device, page-locked host memory too, for this hy_device_open: */
+  int64_t allocated_bytes;      /* now, */
+  int64_t allocated_peak_bytes; /* and at most at once since it was opened */
+} hy_device_memory;
+#define HY_DEVICE_MEMORY_INIT                                                                        \
+  {sizeof(hy_device_memory), HY_STRUCT_DEVICE_MEMORY, NULL, -1, -1, -1, -1, -1, -1, -1, -1, 0, -1, -1}
+
+/* Read at each call. */
+typedef struct hy_device_state {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  int64_t clock_hz;
+  int64_t memory_clock_hz;
+  double temperature_c;
+  double power_w;
+  double power_limit_w;
+  double utilization;         /* 0 to 1 */
+  double load_average;        /* of the host */
+  hy_string throttle_reasons; /* "none", "idle", "software power cap", ... */
+} hy_device_state;
+#define HY_DEVICE_STATE_INIT \
+  {sizeof(hy_device_state), HY_STRUCT_DEVICE_STATE, NULL, -1, -1, -1, -1, -1, -1, -1, {NULL, 0}}
+
+typedef int32_t hy_property_kind;
+enum { HY_PROPERTY_TEXT = 0, HY_PROPERTY_INTEGER = 1, HY_PROPERTY_REAL = 2, HY_PROPERTY_FLAG = 3 };
+typedef int32_t hy_property_source;
+enum {
+  HY_SOURCE_UNKNOWN = 0, /* nobody could tell; the value means nothing */
+  HY_SOURCE_API = 1,
+  HY_SOURCE_OS = 2,
+  HY_SOURCE_TABLE = 3,
+  HY_SOURCE_MEASURED = 4
+};
+typedef struct hy_property {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  hy_string name;
+  hy_property_kind kind;
+  hy_property_source source;
+  int64_t integer;   /* INTEGER; 0 or 1 for FLAG */
+  double real;       /* REAL */
+  hy_string text;    /* the value as text, of every kind */
+  hy_string doc;     /* what it means */
+} hy_property;
+#define HY_PROPERTY_INIT                                                                              \
+  {sizeof(hy_property), HY_STRUCT_PROPERTY, NULL, {NULL, 0}, HY_PROPERTY_TEXT, HY_SOURCE_UNKNOWN, 0, 0, \
+   {NULL, 0}, {NULL, 0}}
+
+/* Every field of hy_device_report, for tools; `prefix` keeps those whose names begin with it ("compute.",
+ * "state.clock_hz"), empty all. Arrays as for hy_enumerate_drivers; texts live until the next call on this
+ * thread. Any thread. HY_NOT_FOUND when no field begins so. */
+HY_API HY_NODISCARD hy_result hy_device_properties(hy_device_t* device, hy_string prefix,
+                                                   hy_property* properties, size_t* count);
+
+/* A product of the matrix unit: c[m,n] += a[m,k] * b[k,n]. */
+typedef struct hy_matrix_shape {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  hy_dtype input;
+  hy_dtype output;
+  int32_t m;
+  int32_t n;
+  int32_t k;
+  hy_property_source source;
+} hy_matrix_shape;
+#define HY_MATRIX_SHAPE_INIT                                                                           \
+  {sizeof(hy_matrix_shape), HY_STRUCT_MATRIX_SHAPE, NULL, HY_DTYPE_INVALID, HY_DTYPE_INVALID, 0, 0, 0, \
+   HY_SOURCE_UNKNOWN}
+
+/* The shapes of the device's matrix units, in the types that hy_dtype has. Arrays as for
+ * hy_enumerate_drivers. Any thread. */
+HY_API HY_NODISCARD hy_result hy_device_matrix_shapes(hy_device_t* device, hy_matrix_shape* shapes,
+                                                      size_t* count);
+
+typedef int32_t hy_link_kind;
+enum {
+  HY_LINK_NONE = 0,
+  HY_LINK_SAME_MEMORY = 1,
+  HY_LINK_HOST_STAGED = 2, /* through memory of the host */
+  HY_LINK_PCIE = 3,
+  HY_LINK_NVLINK = 4
+};
+typedef struct hy_link_info {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  hy_link_kind kind;
+  int32_t can_access_peer;    /* 1: kernels of the first address the second's memory */
+  int32_t can_copy_direct;    /* 1: copies need no memory of the host */
+  int32_t has_native_atomics; /* -1: unknown */
+  int32_t is_same_silicon;    /* 1: one chip under two drivers, which share its units */
+  int32_t rank;               /* among the driver's links, 0 the fastest; -1: unknown */
+  hy_string nearest;          /* what both have in common: "PCIe switch", ...; until the next call on this thread */
+} hy_link_info;
+#define HY_LINK_INFO_INIT \
+  {sizeof(hy_link_info), HY_STRUCT_LINK_INFO, NULL, HY_LINK_NONE, 0, 0, -1, 0, -1, {NULL, 0}}
+
+/* How bytes get from one device to another one. Any thread. */
+HY_API HY_NODISCARD hy_result hy_link_get_info(hy_device_t* from, hy_device_t* to, hy_link_info* info);
 
 typedef int32_t hy_report_format;
 enum { HY_FORMAT_TEXT = 0, HY_FORMAT_JSON = 1, HY_FORMAT_DOT = 2, HY_FORMAT_HTML = 3 };
+
+typedef struct hy_probe_desc {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  double seconds_per_device;  /* what has not begun by then is left out; 0: 10 */
+  uint32_t again;             /* 1: measures although the cache has results for these devices */
+  uint32_t no_kernels;        /* 1: copies alone; needs no compiler library */
+  uint32_t no_tune;           /* 1: products run with the schedule that the model prefers */
+  /* Before each reading, on the calling thread; both may be NULL. `done` of the whole, from 0 to 1. */
+  void (*progress)(void* context, hy_string what, double done);
+  int32_t (*should_stop)(void* context); /* not 0: the call returns what there is */
+  void* context;
+  uint32_t stored_only; /* 1: measures nothing; the report lacks the devices that the cache does not have */
+} hy_probe_desc;
+#define HY_PROBE_DESC_INIT {sizeof(hy_probe_desc), HY_STRUCT_PROBE_DESC, NULL, 0, 0, 0, 0, NULL, NULL, NULL, 0}
+
+/* Measures what the devices reach, and copies between them, or takes what the cache has for exactly these
+ * devices and drivers; new results are kept there. Writes a report, as text or JSON. `desc` may be NULL.
+ * Blocks for seconds; any thread, but two calls at once disturb each other. HY_UNIMPLEMENTED for other
+ * formats; a reading that fails, and a device that is lost, is a note of the report. Of each device the report says
+ * whether it is complete and which parts it lacks; what lacks a part that the cache has is not kept. */
+HY_API HY_NODISCARD hy_result hy_devices_probe(hy_instance_t* instance, hy_device_t* const* devices,
+                                               size_t count, const hy_probe_desc* desc,
+                                               hy_report_format format, hy_writer writer, void* context);
 
 /* Writes every capability that is known with its source (api, os, table, measured), as text or JSON.
  * Any thread. HY_UNIMPLEMENTED for other formats; what the writer returns when it stops. */
@@ -339,6 +535,28 @@ enum {
   HY_PRECISION_F16 = 1
 };
 
+typedef int32_t hy_affinity_kind;
+enum {
+  HY_AFFINITY_REQUIRE = 0, /* there, or compiling fails */
+  HY_AFFINITY_PREFER = 1,  /* there, where the device can and it costs little */
+  HY_AFFINITY_FORBID = 2   /* anywhere else */
+};
+/* Which device runs the nodes whose names match `pattern`: '*' is any text, '?' any character. Names are those of
+ * the ONNX file or of hy_graph_op; "op:NAME" matches nodes by their ONNX op type ("op:Conv") or their op of the
+ * Graph IR ("op:conv", docs/ops.md), with case. A pattern that matches no node is a warning of the log and a record
+ * of the report. `device` is a path such as "cuda:0", one of those that placement may choose. */
+typedef struct hy_affinity {
+  hy_string pattern;
+  hy_string device;
+  hy_affinity_kind kind;
+} hy_affinity;
+
+/* What one program may take of a device, its weights, activations, inputs, outputs and copies together. */
+typedef struct hy_memory_cap {
+  hy_string device;
+  int64_t size_bytes; /* at least 1 */
+} hy_memory_cap;
+
 typedef struct hy_compile_desc {
   uint32_t struct_size;
   hy_struct_type type;
@@ -349,7 +567,8 @@ typedef struct hy_compile_desc {
   size_t onnx_size_bytes;
   hy_string external_folder;     /* of external data for onnx_data; empty: there is none */
   hy_graph_t* graph;
-  /* Placement chooses among these; the CPU joins for ops that none of them supports. None: all. */
+  /* Placement chooses among these; the CPU joins for ops that none of them supports. None: `auto`,
+   * which hy_device_info explains. */
   hy_device_t* const* devices;
   size_t device_count;
   const hy_symbol_value* symbols; /* sizes fixed now: a program for exactly these */
@@ -361,10 +580,23 @@ typedef struct hy_compile_desc {
   void (*progress)(void* context, hy_string phase, double fraction);
   void* progress_context;
   hy_precision precision;
+  const hy_affinity* affinities;     /* contradictions and unknown devices are HY_INVALID_ARGUMENT */
+  size_t affinity_count;
+  const hy_memory_cap* memory_caps;  /* obeyed, or HY_OUT_OF_MEMORY with the shortfall */
+  size_t memory_cap_count;
+  uint32_t verify_plan; /* 1: a plan over several devices runs in turn with the best one on a single device,
+                           on random data, and the faster is kept; takes seconds */
+  uint32_t replan;      /* 1: place anew, even where the cache has a program */
+  /* 1: on CUDA devices products of NVIDIA's cuBLASLt, where it is installed, race against generated kernels.
+   * A program that uses it also carries kernels for machines without that version of it. Needs tuning. */
+  uint32_t vendor_libraries;
+  /* With progress_context; may be NULL. Asked between passes, candidates and pieces of code, on any thread, also
+   * on several at once. Not 0: the call ends soon, with HY_ABORTED. */
+  int32_t (*should_stop)(void* context);
 } hy_compile_desc;
 #define HY_COMPILE_DESC_INIT                                                                        \
   {sizeof(hy_compile_desc), HY_STRUCT_COMPILE_DESC, NULL, {NULL, 0}, NULL, 0, {NULL, 0}, NULL, NULL, 0, \
-   NULL, 0, HY_POLICY_DEFAULT, 0, 0, 0, NULL, NULL, HY_PRECISION_AS_GIVEN}
+   NULL, 0, HY_POLICY_DEFAULT, 0, 0, 0, NULL, NULL, HY_PRECISION_AS_GIVEN, NULL, 0, NULL, 0, 0, 0, 0, NULL}
 
 /* Compiles, or finds the program in the cache. Opens the compiler library only when it compiles:
  * HY_UNAVAILABLE without it. Blocks; no lock is held meanwhile. Any thread. HY_INVALID_ARGUMENT when the
@@ -446,9 +678,10 @@ typedef struct hy_memory_info {
   int64_t constant_bytes;    /* weights, shared by all sessions */
   int64_t activation_bytes;  /* per session */
   int64_t io_bytes;          /* of inputs and outputs, unless the caller brings them */
+  int64_t staging_bytes;     /* page-locked, per session: of transfers between devices, inputs and outputs */
 } hy_memory_info;
 #define HY_MEMORY_INFO_INIT \
-  {sizeof(hy_memory_info), HY_STRUCT_MEMORY_INFO, NULL, {NULL, 0}, 0, 0, 0}
+  {sizeof(hy_memory_info), HY_STRUCT_MEMORY_INFO, NULL, {NULL, 0}, 0, 0, 0, 0}
 
 /* What a run takes on each device, before it runs. Symbols must all be given. Arrays as for
  * hy_enumerate_drivers. Any thread. HY_INVALID_ARGUMENT names the symbol that is missing or out of range. */
@@ -477,6 +710,32 @@ HY_API HY_NODISCARD hy_result hy_program_report(hy_program_t* program, hy_report
  * what is left. */
 HY_API HY_NODISCARD hy_result hy_buffer_create(hy_device_t* device, size_t size_bytes,
                                                hy_buffer_t** out_buffer);
+typedef int32_t hy_memory;
+enum {
+  HY_MEMORY_HOST_VISIBLE = 0, /* the host can map it; over a bus, slow for the device */
+  HY_MEMORY_DEVICE = 1        /* fastest for the device; the host may be unable to map it */
+};
+
+typedef struct hy_buffer_desc {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  size_t size_bytes;
+  hy_memory memory;
+} hy_buffer_desc;
+#define HY_BUFFER_DESC_INIT {sizeof(hy_buffer_desc), HY_STRUCT_BUFFER_DESC, NULL, 0, HY_MEMORY_HOST_VISIBLE}
+
+/* As hy_buffer_create, in the memory that the descriptor names. Tensors in HY_MEMORY_DEVICE of the device
+ * that runs the program are used in place: nothing crosses the bus. Any thread. */
+HY_API HY_NODISCARD hy_result hy_buffer_create_from(hy_device_t* device, const hy_buffer_desc* desc,
+                                                    hy_buffer_t** out_buffer);
+/* Copies host bytes into the buffer, or bytes of the buffer to the host, and waits for the copy; for every
+ * kind of memory. The caller orders it against runs by their events. Any thread. HY_OUT_OF_RANGE names the
+ * range that leaves the buffer. */
+HY_API HY_NODISCARD hy_result hy_buffer_write(hy_buffer_t* buffer, size_t offset, const void* data,
+                                              size_t size_bytes);
+HY_API HY_NODISCARD hy_result hy_buffer_read(hy_buffer_t* buffer, size_t offset, void* data,
+                                             size_t size_bytes);
 /* Makes host memory a buffer without a copy; `release` (may be NULL) is called once when the last user
  * of the memory is done, and not when this call fails. Any thread. HY_INCOMPATIBLE when the device
  * cannot use it in place: not aligned to buffer_alignment, or the device has memory of its own. */
@@ -506,8 +765,13 @@ typedef struct hy_session_desc {
   const void* next;
   hy_new_shapes on_new_shapes;
   int64_t memory_limit_bytes; /* of activations; 0: none. A run that needs more is HY_OUT_OF_MEMORY. */
+  uint32_t time_runs;         /* 1: hy_event_device_time tells what each submitted run took; HY_TIME_COMMANDS */
 } hy_session_desc;
-#define HY_SESSION_DESC_INIT {sizeof(hy_session_desc), HY_STRUCT_SESSION_DESC, NULL, HY_NEW_SHAPES_GENERIC, 0}
+/* Of time_runs: also hy_event_command_times. Commands then run one after the other, each by itself, and
+ * hy_session_submit returns when all are done: such a run is slower than others. */
+#define HY_TIME_COMMANDS 2u
+#define HY_SESSION_DESC_INIT \
+  {sizeof(hy_session_desc), HY_STRUCT_SESSION_DESC, NULL, HY_NEW_SHAPES_GENERIC, 0, 0}
 
 /* What runs the program; it owns the activations. Any number of sessions share one program's weights.
  * `desc` may be NULL. Any thread. */
@@ -543,8 +807,10 @@ typedef struct hy_tensor {
 HY_API HY_NODISCARD hy_result hy_session_run(hy_session_t* session, const hy_tensor* inputs,
                                              size_t input_count, hy_tensor* outputs, size_t output_count);
 /* The same without waiting: the outputs may be read when the event is done. Inputs and outputs in host
- * memory must stay until then. When the session's last run is still going, waits for its end first; for
- * runs side by side use several sessions. One thread at a time: HY_BUSY. */
+ * memory must stay until then. When the session's last run is still going, waits for its end first, unless
+ * the inputs and outputs of both are in buffers and have equal sizes, and one device runs all: then this run
+ * is queued behind it on the device, and fails with it. For runs side by side use several sessions. One
+ * thread at a time: HY_BUSY. */
 HY_API HY_NODISCARD hy_result hy_session_submit(hy_session_t* session, const hy_tensor* inputs,
                                                 size_t input_count, hy_tensor* outputs,
                                                 size_t output_count, hy_event_t** out_event);
@@ -559,6 +825,48 @@ HY_API HY_NODISCARD hy_result hy_event_wait(hy_event_t* event, int64_t timeout_n
 /* HY_OK when the work is done, its failure when it failed (hy_last_error explains), and
  * HY_DEADLINE_EXCEEDED while it goes on. Any thread. */
 HY_API HY_NODISCARD hy_result hy_event_status(hy_event_t* event);
+/* What the run's commands took by the clocks of the devices, in nanoseconds: from the start of the first to
+ * the end of the last, added over the pieces that were submitted by themselves; without transfers between
+ * host and device, and without interpreted ops. Any thread. HY_FAILED_PRECONDITION unless the session was
+ * created with time_runs; HY_UNIMPLEMENTED when a device has no clock; otherwise as hy_event_status. */
+HY_API HY_NODISCARD hy_result hy_event_device_time(hy_event_t* event, int64_t* out_ns);
+
+typedef int32_t hy_timed_kind;
+enum {
+  HY_TIMED_DISPATCH = 0,
+  HY_TIMED_COPY = 1,
+  HY_TIMED_FILL = 2,
+  HY_TIMED_INTERPRETED = 3, /* an op that no device has code for, on the host */
+  HY_TIMED_TRANSFER = 4,    /* between devices */
+  HY_TIMED_INPUT = 5,       /* what the run copies of an input before it uses it */
+  HY_TIMED_OUTPUT = 6
+};
+/* What one command or one copy of a run took. */
+typedef struct hy_command_time {
+  uint32_t struct_size;
+  hy_struct_type type;
+  const void* next;
+  hy_string label;      /* of the fusion group; of INPUT and OUTPUT the tensor */
+  hy_string device;     /* whose queue did it */
+  hy_timed_kind kind;
+  uint32_t queue;
+  int64_t start_ns;     /* the host's clock from the start of the run: before the call that submits, */
+  int64_t submitted_ns; /* after it, */
+  int64_t end_ns;       /* and when the host saw the end */
+  int64_t device_ns;    /* by the device's clock; -1: not told */
+  int64_t bytes;        /* moved; of DISPATCH those it reads and writes, each once; -1: not known */
+  int64_t flops;        /* of DISPATCH; a multiply-add is two; -1: not known */
+  int64_t live_bytes;   /* of activations that this command or a later one needs, by the plan; -1: not known */
+  hy_dtype product;     /* of the factors, when it is a product, a convolution or attention */
+} hy_command_time;
+#define HY_COMMAND_TIME_INIT                                                                              \
+  {sizeof(hy_command_time), HY_STRUCT_COMMAND_TIME, NULL, {NULL, 0}, {NULL, 0}, HY_TIMED_DISPATCH, 0, 0, 0, 0, \
+   -1, -1, -1, -1, HY_DTYPE_INVALID}
+
+/* What each command of the run took, in their order. `bytes` and `flops` of a fusion group that is several
+ * dispatches stand in each of them, for all of them. Arrays as for hy_enumerate_drivers; texts live as long as the
+ * event. Any thread. HY_FAILED_PRECONDITION unless the session was created with HY_TIME_COMMANDS. */
+HY_API HY_NODISCARD hy_result hy_event_command_times(hy_event_t* event, hy_command_time* times, size_t* count);
 /* Any thread; cannot fail. The work goes on. */
 HY_API void hy_event_release(hy_event_t* event);
 
@@ -610,6 +918,16 @@ typedef struct hy_api {
   hy_result (*event_wait)(hy_event_t*, int64_t);
   hy_result (*event_status)(hy_event_t*);
   void (*event_release)(hy_event_t*);
+  hy_result (*buffer_create_from)(hy_device_t*, const hy_buffer_desc*, hy_buffer_t**);
+  hy_result (*buffer_write)(hy_buffer_t*, size_t, const void*, size_t);
+  hy_result (*buffer_read)(hy_buffer_t*, size_t, void*, size_t);
+  hy_result (*event_device_time)(hy_event_t*, int64_t*);
+  hy_result (*device_properties)(hy_device_t*, hy_string, hy_property*, size_t*);
+  hy_result (*device_matrix_shapes)(hy_device_t*, hy_matrix_shape*, size_t*);
+  hy_result (*link_get_info)(hy_device_t*, hy_device_t*, hy_link_info*);
+  hy_result (*devices_probe)(hy_instance_t*, hy_device_t* const*, size_t, const hy_probe_desc*,
+                             hy_report_format, hy_writer, void*);
+  hy_result (*event_command_times)(hy_event_t*, hy_command_time*, size_t*);
 } hy_api;
 
 /* Fills the table, of which the caller sets struct_size, type and next: as many functions as fit, NULL

@@ -34,7 +34,8 @@ inline void Check(hy_result result) {
   if (result != HY_OK) throw Error(result, ToString(hy_last_error()));
 }
 
-// Owns one reference of a handle.
+// Owns one reference of a handle. One that is empty, as after a move or made by the default
+// constructor of all but Instance, is an error of every call: hy::Error with HY_INVALID_ARGUMENT.
 template <typename T, void (*kRelease)(T*)>
 class Handle {
  public:
@@ -82,14 +83,42 @@ class Device : public Handle<hy_device_t, hy_device_release> {
     Check(hy_device_get_info(get(), &info));
     return info;
   }
+  hy_device_memory memory() const {
+    hy_device_memory memory = HY_DEVICE_MEMORY_INIT;
+    hy_device_info info = HY_DEVICE_INFO_INIT;
+    info.next = &memory;
+    Check(hy_device_get_info(get(), &info));
+    return memory;
+  }
   std::string Report(hy_report_format format) const {
     return Collect([&](hy_writer w, void* c) { return hy_device_report(get(), format, w, c); });
+  }
+  // Texts live until the next call on this thread.
+  std::vector<hy_property> Properties(std::string_view prefix = {}) const {
+    const hy_property initial = HY_PROPERTY_INIT;
+    return Enumerate(initial, [&](hy_property* p, size_t* n) {
+      return hy_device_properties(get(), View(prefix), p, n);
+    });
+  }
+  std::vector<hy_matrix_shape> MatrixShapes() const {
+    const hy_matrix_shape initial = HY_MATRIX_SHAPE_INIT;
+    return Enumerate(initial, [&](hy_matrix_shape* s, size_t* n) {
+      return hy_device_matrix_shapes(get(), s, n);
+    });
+  }
+  hy_link_info LinkTo(const Device& other) const {
+    hy_link_info info = HY_LINK_INFO_INIT;
+    Check(hy_link_get_info(get(), other.get(), &info));
+    return info;
   }
 };
 
 class Instance : public Handle<hy_instance_t, hy_instance_release> {
  public:
   using Handle::Handle;
+  // With the defaults of hy_instance_create. Instance(nullptr) is empty.
+  Instance() : Instance(Create()) {}
+  explicit Instance(const hy_instance_desc& desc) : Instance(Create(&desc)) {}
   static Instance Create(const hy_instance_desc* desc = nullptr) {
     hy_instance_t* raw = nullptr;
     Check(hy_instance_create(desc, &raw));
@@ -109,6 +138,14 @@ class Instance : public Handle<hy_instance_t, hy_instance_release> {
     hy_device_t* raw = nullptr;
     Check(hy_device_open(get(), View(path), &raw));
     return Device(raw);
+  }
+  std::string Probe(const std::vector<Device>& devices, const hy_probe_desc& desc,
+                    hy_report_format format) const {
+    std::vector<hy_device_t*> raw;
+    for (const Device& device : devices) raw.push_back(device.get());
+    return Collect([&](hy_writer w, void* c) {
+      return hy_devices_probe(get(), raw.data(), raw.size(), &desc, format, w, c);
+    });
   }
 };
 
@@ -156,6 +193,20 @@ class Buffer : public Handle<hy_buffer_t, hy_buffer_release> {
     Check(hy_buffer_create(device.get(), size_bytes, &raw));
     return Buffer(raw);
   }
+  static Buffer Create(const Device& device, size_t size_bytes, hy_memory memory) {
+    hy_buffer_desc desc = HY_BUFFER_DESC_INIT;
+    desc.size_bytes = size_bytes;
+    desc.memory = memory;
+    hy_buffer_t* raw = nullptr;
+    Check(hy_buffer_create_from(device.get(), &desc, &raw));
+    return Buffer(raw);
+  }
+  void Write(const void* data, size_t size_bytes, size_t offset = 0) const {
+    Check(hy_buffer_write(get(), offset, data, size_bytes));
+  }
+  void Read(void* data, size_t size_bytes, size_t offset = 0) const {
+    Check(hy_buffer_read(get(), offset, data, size_bytes));
+  }
   void* Map() const {
     void* data = nullptr;
     Check(hy_buffer_map(get(), &data));
@@ -172,6 +223,19 @@ class Event : public Handle<hy_event_t, hy_event_release> {
     if (result == HY_DEADLINE_EXCEEDED) return false;
     Check(result);
     return true;
+  }
+  // Of a run that is done, of a session with time_runs.
+  int64_t DeviceTimeNs() const {
+    int64_t time_ns = 0;
+    Check(hy_event_device_time(get(), &time_ns));
+    return time_ns;
+  }
+  // Of a session with HY_TIME_COMMANDS; the texts live as long as the event.
+  std::vector<hy_command_time> CommandTimes() const {
+    const hy_command_time initial = HY_COMMAND_TIME_INIT;
+    return Enumerate(initial, [&](hy_command_time* t, size_t* n) {
+      return hy_event_command_times(get(), t, n);
+    });
   }
 };
 

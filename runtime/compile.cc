@@ -2,15 +2,23 @@
 // Cache lookup, compiling and storing.
 #include "runtime/compile.h"
 
+#include <algorithm>
 #include <chrono>
+#include <utility>
 
+#include "base/env.h"
 #include "base/hash.h"
+#include "base/quantity.h"
+#include "compiler/place/plan.h"
 #include "compiler/program/file.h"
 #include "runtime/cache.h"
 #include "runtime/compiler_library.h"
 #include "runtime/device_target.h"
 #include "runtime/fingerprint.h"
 #include "runtime/measurer.h"
+#include "runtime/memory_caps.h"
+#include "runtime/probe/machine.h"
+#include "runtime/verify_plan.h"
 
 namespace halyard::runtime {
 namespace {
@@ -60,12 +68,33 @@ uint64_t CacheKey(uint64_t fingerprint, const CompileJob& job) {
     key = HashCombine(key, HashString(IdentityOf(*device)));
   }
   for (const std::string& fallback : job.fallbacks) key = HashCombine(key, HashString(fallback));
+  for (const auto& [path, reason] : job.left_out) {
+    key = HashCombine(HashCombine(key, HashString(path)), HashString(reason));
+  }
+  for (const Ref<hal::Device>& device : job.devices) {
+    key = HashCombine(key, static_cast<uint64_t>(PlacedMemoryBytes(*device)));
+  }
+  if (job.options.vendor_libraries && job.options.tune) {
+    // Another version chooses anew, and so does one that was missing.
+    for (const Ref<hal::Device>& device : job.devices) {
+      const Result<std::string> library = device->DescribeMatmulLibrary();
+      key = HashCombine(key, HashString(library.ok() ? *library : "none"));
+    }
+  }
   return key;
+}
+
+// Whether the environment leaves passes out, stops after one or dumps: what is compiled then is not
+// for others, and a cached program would hide that no pass ran.
+bool PassesAreDirected() {
+  const EnvVar variables[] = {EnvVar::kDump, EnvVar::kStopAfter, EnvVar::kDisablePass};
+  return std::any_of(std::begin(variables), std::end(variables),
+                     [](EnvVar variable) { return !EnvString(variable).empty(); });
 }
 
 // The cache of the instance; null, with a log line when something is wrong with it.
 std::shared_ptr<Cache> OpenCache(const Instance& instance, bool use_cache) {
-  if (!use_cache) return nullptr;
+  if (!use_cache || PassesAreDirected()) return nullptr;
   const std::string folder = instance.CacheFolder();
   if (folder.empty()) return nullptr;
   auto cache = Cache::Open(folder);
@@ -79,6 +108,50 @@ std::string DisplayName(const CompileSource& source) {
   return source.path.substr(source.path.rfind('/') + 1);
 }
 
+std::vector<program::Device> DescribeDevices(const CompileJob& job) {
+  std::vector<program::Device> devices;
+  for (const Ref<hal::Device>& device : job.devices) {
+    devices.push_back({std::string(device->path()), TargetOf(*device), IdentityOf(*device),
+                       IsHostDevice(*device)});
+  }
+  return devices;
+}
+
+// A cached plan stays when devices were measured anew, until a replan is asked for: that is said,
+// where its costs are not those of now. Other devices and other drivers are another key.
+// `named` of the devices were asked for; of a single one no plan leaves anything to choose.
+void TellOfNewCosts(const Instance& instance, const CompileJob& job, size_t named,
+                    program::Program& program) {
+  if (named < 2) return;
+  for (const program::Record& record : program.records) {
+    if (record.kind != "plan") continue;
+    const auto plan = place::ParsePlan(record.text);
+    if (!plan.ok()) continue;
+    const std::vector<program::Device> devices = DescribeDevices(job);
+    std::vector<std::string> notes;
+    place::Machine now =
+        place::MergeMeasured(place::DefaultMachine(devices),
+                             StoredMachine(devices, instance.CacheFolder(), &notes), nullptr);
+    // Probes of other devices count the snapshot up, too.
+    const uint64_t snapshot = std::exchange(now.snapshot, plan->snapshot);
+    if (now.Hash() == plan->machine_hash) return;
+    std::string note = fmt::format(
+        "The plan of '{}' has the costs of snapshot {}; those of now are of snapshot {}. It stays "
+        "until a replan is asked for (--replan).",
+        program.model_name, plan->snapshot, snapshot);
+    if (job.warns_of_placement) instance.Log(LogLevel::kWarning, note);
+    program.records.push_back({"placement", "machine", std::move(note)});
+    return;
+  }
+}
+
+std::map<std::string, int64_t> CapsOf(const CompileJob& job) {
+  std::map<std::string, int64_t> caps;
+  for (const place::MemoryCap& cap : job.options.placement.memory_caps)
+    caps[cap.device] = cap.bytes;
+  return caps;
+}
+
 Result<program::Program> CompileNow(const Instance& instance, const CompileJob& job, uint64_t key,
                                     const std::shared_ptr<Cache>& cache,
                                     std::vector<Phase>& phases) {
@@ -86,14 +159,29 @@ Result<program::Program> CompileNow(const Instance& instance, const CompileJob& 
   HY_ASSIGN(const CompilerTable* compiler, OpenCompilerLibrary());
   phases.push_back({"open compiler", open_timer.Seconds()});
   CompileRequest request = MakeRequest(job.source);
-  for (const Ref<hal::Device>& device : job.devices) {
-    request.devices.push_back(
-        {std::string(device->path()), TargetOf(*device), IdentityOf(*device)});
-  }
+  request.devices = DescribeDevices(job);
   request.options = job.options;
-  HalMeasurer measurer(job.devices, cache);
+  HalMeasurer measurer(job.devices, cache, job.should_stop);
   if (job.options.tune) request.measurer = &measurer;
+  place::Machine machine;
+  if (job.devices.size() > 1) {
+    std::vector<std::string> notes;
+    std::vector<std::string> opened_as;
+    for (const Ref<hal::Device>& device : job.devices) {
+      opened_as.push_back(instance.OpenedAs(*device));
+    }
+    machine = StoredMachine(request.devices, job.use_cache ? instance.CacheFolder() : "", &notes,
+                            opened_as);
+    for (const std::string& note : notes) instance.Log(LogLevel::kWarning, note);
+    request.machine = &machine;
+  }
+  for (const Ref<hal::Device>& device : job.devices) {
+    request.memory_limits.push_back(PlacedMemoryBytes(*device));
+  }
+  request.judge_memory = MakeMemoryJudge(job.devices, CapsOf(job));
+  if (job.options.placement.use_timings) request.timings = &measurer;
   request.progress = job.progress;
+  request.should_stop = job.should_stop;
   HY_ASSIGN(CompileResult result, compiler->compile(request));
   for (const PhaseTime& phase : result.phases) phases.push_back({phase.phase, phase.seconds});
   if (measurer.candidate_count() > 0) {
@@ -104,6 +192,10 @@ Result<program::Program> CompileNow(const Instance& instance, const CompileJob& 
   if (program.model_name.empty()) program.model_name = DisplayName(job.source);
   for (const std::string& fallback : job.fallbacks) {
     program.records.push_back({"fallback", "device", fallback});
+  }
+  for (const auto& [path, reason] : job.left_out) {
+    program.records.push_back(
+        {"placement", path, fmt::format("'auto' leaves it out: {}.", reason)});
   }
   HY_TRY(program::Verify(program).WithContext("checking what the compiler made"));
   if (cache == nullptr) return std::move(program);
@@ -137,6 +229,159 @@ Interpreter MakeInterpreter() {
   };
 }
 
+namespace {
+
+// The devices of the job that the program kept: a last resort that took nothing is gone.
+std::vector<Ref<hal::Device>> DevicesOf(const program::Program& program, const CompileJob& job) {
+  std::vector<Ref<hal::Device>> devices;
+  for (const program::Device& wanted : program.devices) {
+    for (const Ref<hal::Device>& device : job.devices) {
+      if (device->path() != wanted.name) continue;
+      devices.push_back(device);
+      break;
+    }
+  }
+  // A program that names others (a stand-in's) gets what there is.
+  return devices.size() == program.devices.size() ? devices : job.devices;
+}
+
+// Devices that were lost since they were opened leave the job, or fail it, as the policy says.
+Status DropLost(Instance& instance, CompileJob& job) {
+  const FallbackPolicy policy = instance.options().on_missing_device;
+  for (size_t i = 0; i < job.devices.size();) {
+    const Status health = job.devices[i]->health();
+    if (health.ok()) {
+      ++i;
+      continue;
+    }
+    if (policy == FallbackPolicy::kError) return health;
+    const std::string path(job.devices[i]->path());
+    std::string note = fmt::format("device '{}' is left out: {}", path, health.ToLine());
+    const auto dropped = std::erase_if(job.options.placement.affinities,
+                                       [&](const auto& a) { return a.device == path; });
+    if (dropped > 0)
+      note += fmt::format(" With it go {} that name it.", Counted(dropped, "affinity"));
+    std::erase_if(job.options.placement.memory_caps,
+                  [&](const auto& cap) { return cap.device == path; });
+    if (policy == FallbackPolicy::kFallbackWarn) instance.Log(LogLevel::kWarning, note);
+    job.fallbacks.push_back(std::move(note));
+    job.devices.erase(job.devices.begin() + static_cast<ptrdiff_t>(i));
+  }
+  if (!job.devices.empty()) return OkStatus();
+  HY_ASSIGN(auto cpu, instance.OpenDevice("cpu:0"));
+  job.devices.push_back(std::move(cpu));
+  return OkStatus();
+}
+
+// Affinities and caps name devices of the job.
+Status CheckPlacement(const CompileJob& job) {
+  std::string known;
+  for (const Ref<hal::Device>& device : job.devices) {
+    known += fmt::format("{}'{}'", known.empty() ? "" : ", ", device->path());
+  }
+  const auto is_known = [&](std::string_view name) {
+    return std::any_of(job.devices.begin(), job.devices.end(),
+                       [&](const auto& device) { return device->path() == name; });
+  };
+  for (const place::Affinity& affinity : job.options.placement.affinities) {
+    if (is_known(affinity.device)) continue;
+    return InvalidArgument(
+        "The affinity '{}' names a device that the program may not use; it may use {}.",
+        place::FormatAffinity(affinity), known);
+  }
+  for (const place::MemoryCap& cap : job.options.placement.memory_caps) {
+    if (is_known(cap.device)) continue;
+    return InvalidArgument("The memory cap of {} bytes names device '{}'; the program may use {}.",
+                           cap.bytes, cap.device, known);
+  }
+  return OkStatus();
+}
+
+// One line of the log for all ops that run elsewhere than was asked for.
+void WarnOfFallbacks(const Instance& instance, const program::Program& program) {
+  size_t count = 0;
+  std::string first;
+  for (const program::Record& record : program.records) {
+    if (record.kind != "fallback" || record.subject == "device") continue;
+    if (count++ == 0) first = fmt::format("'{}': {}", record.subject, record.text);
+  }
+  if (count == 0) return;
+  instance.Log(LogLevel::kWarning,
+               fmt::format("{} of '{}' fell back; the report names each, the first is {}",
+                           CountedNoun(count, "node"), program.model_name, first));
+}
+
+void WarnOfUnmatchedWishes(const Instance& instance, const program::Program& program) {
+  for (const program::Record& record : program.records) {
+    if (record.kind == "placement" && record.subject == place::kUnmatchedWish) {
+      instance.Log(LogLevel::kWarning, record.text);
+    }
+  }
+}
+
+// What the program compiles with later, when the callbacks of the call are gone.
+CompileJob WithoutCallbacks(CompileJob job) {
+  job.progress = nullptr;
+  job.should_stop = nullptr;
+  return job;
+}
+
+Status CheckDistinct(std::span<const Ref<hal::Device>> devices) {
+  for (size_t i = 0; i < devices.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (devices[j]->path() != devices[i]->path()) continue;
+      return InvalidArgument("Device '{}' is given twice.", devices[i]->path());
+    }
+  }
+  return OkStatus();
+}
+
+// The CPU joins for what no device of the list can run, unless fallbacks are errors.
+Status AddLastResort(Instance& instance, CompileJob& job) {
+  HY_TRY(CheckDistinct(job.devices));
+  const auto is_host = [](const Ref<hal::Device>& device) { return IsHostDevice(*device); };
+  if (!job.options.allow_fallback || std::any_of(job.devices.begin(), job.devices.end(), is_host)) {
+    return OkStatus();
+  }
+  const auto cpu = instance.OpenDevice("cpu:0");
+  if (!cpu.ok()) return OkStatus();  // a host may forbid the CPU driver: then nothing joins
+  // In discrete mode it is given and still no host device.
+  for (const Ref<hal::Device>& device : job.devices) {
+    if (device->path() == (*cpu)->path()) return OkStatus();
+  }
+  job.options.placement.last_resort = {std::string((*cpu)->path())};
+  job.devices.push_back(*cpu);
+  return OkStatus();
+}
+
+}  // namespace
+
+Status CheckDevices(const program::Program& program, std::span<const Ref<hal::Device>> devices) {
+  const auto driver_of = [](std::string_view path) { return path.substr(0, path.find(':')); };
+  HY_TRY(CheckDistinct(devices));
+  bool is_same = devices.size() == program.devices.size();
+  for (size_t d = 0; is_same && d < devices.size(); ++d) {
+    const std::string_view path = devices[d]->path(), wanted = program.devices[d].name;
+    // Another device of the driver may stand in, but not one that has another place of its own.
+    const bool is_misplaced =
+        path != wanted && std::any_of(program.devices.begin(), program.devices.end(),
+                                      [&](const auto& other) { return other.name == path; });
+    is_same = driver_of(path) == driver_of(wanted) && !is_misplaced;
+  }
+  if (is_same) return OkStatus();
+  std::string wanted, given;
+  for (const program::Device& device : program.devices) {
+    wanted += fmt::format("{}'{}'", wanted.empty() ? "" : ", ", device.name);
+  }
+  for (const Ref<hal::Device>& device : devices) {
+    given += fmt::format("{}'{}'", given.empty() ? "" : ", ", device->path());
+  }
+  return InvalidArgument(
+      "The program needs the devices that it was compiled for, in their order: {}; given are: {}. "
+      "Without a list it opens its own.",
+      wanted, given);
+}
+
 Result<std::shared_ptr<LoadedProgram>> LoadSaved(std::shared_ptr<Instance> instance,
                                                  program::Program program,
                                                  std::vector<Ref<hal::Device>> devices,
@@ -144,30 +389,43 @@ Result<std::shared_ptr<LoadedProgram>> LoadSaved(std::shared_ptr<Instance> insta
   Timer timer;
   if (devices.empty()) {
     for (const program::Device& device : program.devices) {
-      HY_ASSIGN(auto opened, instance->OpenDevice(device.name));
-      devices.push_back(std::move(opened));
+      auto opened = instance->OpenDevice(device.name);
+      if (!opened.ok()) {
+        return opened.status().WithContext(
+            "loading the saved program, which runs on it; only compiling the model anew places it "
+            "elsewhere");
+      }
+      devices.push_back(std::move(opened).value());
     }
   }
+  HY_TRY(CheckDevices(program, devices));
   HY_ASSIGN(auto loaded, LoadedProgram::Load(std::move(program), std::move(devices), {}));
   phases.push_back({"load", timer.Seconds()});
+  for (const std::string& event : loaded->events()) instance->Log(LogLevel::kWarning, event);
   loaded->SetPhases(std::move(phases));
   return loaded;
 }
 
 Result<std::shared_ptr<LoadedProgram>> Compile(std::shared_ptr<Instance> instance, CompileJob job) {
   std::vector<Phase> phases;
+  const CompileJob asked = job;
+  if (job.should_stop && job.should_stop()) return Aborted("Compiling was stopped.");
+  HY_TRY(DropLost(*instance, job));
+  HY_TRY(AddLastResort(*instance, job));
+  HY_TRY(CheckPlacement(job));
   Timer fingerprint_timer;
   HY_ASSIGN(const uint64_t fingerprint, FingerprintSource(job.source));
   const uint64_t key = CacheKey(fingerprint, job);
   phases.push_back({"fingerprint", fingerprint_timer.Seconds()});
   const std::shared_ptr<Cache> cache = OpenCache(*instance, job.use_cache);
   std::optional<program::Program> program;
-  if (cache != nullptr) {
+  if (cache != nullptr && !job.replan) {
     Timer lookup_timer;
     auto found = cache->FindProgram(key);
     phases.push_back({"cache lookup", lookup_timer.Seconds()});
     if (found.ok()) {
       program = std::move(found).value();
+      TellOfNewCosts(*instance, job, asked.devices.size(), *program);
     } else if (found.status().code() != StatusCode::kNotFound) {
       instance->Log(LogLevel::kWarning, "a cache entry is not used: " + found.status().ToLine());
     }
@@ -175,18 +433,34 @@ Result<std::shared_ptr<LoadedProgram>> Compile(std::shared_ptr<Instance> instanc
   if (!program) {
     HY_ASSIGN(program, CompileNow(*instance, job, key, cache, phases));
   }
-  HY_ASSIGN(auto loaded, LoadSaved(instance, std::move(*program), job.devices, std::move(phases)));
+  std::vector<Ref<hal::Device>> devices = DevicesOf(*program, job);
+  HY_ASSIGN(auto loaded,
+            LoadSaved(instance, std::move(*program), std::move(devices), std::move(phases)));
+  if (job.warns_of_fallbacks) WarnOfFallbacks(*instance, loaded->program());
+  if (job.warns_of_placement) WarnOfUnmatchedWishes(*instance, loaded->program());
+  loaded->SetMemoryCaps(CapsOf(job));
+  if (loaded->program().symbols.empty()) HY_TRY(CheckMemoryCaps(*loaded, {}));
+  if (instance->options().on_missing_device != FallbackPolicy::kError) {
+    loaded->SetReplanner(
+        [instance, later = WithoutCallbacks(asked)] { return Compile(instance, later); });
+  }
+  if (job.verify_plan) {
+    HY_ASSIGN(auto kept, VerifyPlan(instance, asked, loaded));
+    if (kept != loaded) return kept;  // compiled by a job of its own
+  }
   if (job.options.symbol_values.empty()) {
-    loaded->variants().SetSpecializer([instance, job](const std::map<std::string, int64_t>& symbols)
-                                          -> Result<std::shared_ptr<LoadedProgram>> {
-      CompileJob special = job;
-      special.options.symbol_values = symbols;
-      std::string sizes;
-      for (const auto& [name, value] : symbols) sizes += fmt::format(" {}={}", name, value);
-      instance->Log(LogLevel::kInfo,
-                    fmt::format("compiling '{}' for{}", DisplayName(job.source), sizes));
-      return Compile(instance, std::move(special));
-    });
+    loaded->variants().SetSpecializer(
+        [instance, later = WithoutCallbacks(job)](const std::map<std::string, int64_t>& symbols)
+            -> Result<std::shared_ptr<LoadedProgram>> {
+          CompileJob special = later;
+          special.verify_plan = special.warns_of_placement = false;
+          special.options.symbol_values = symbols;
+          std::string sizes;
+          for (const auto& [name, value] : symbols) sizes += fmt::format(" {}={}", name, value);
+          instance->Log(LogLevel::kInfo,
+                        fmt::format("compiling '{}' for{}", DisplayName(special.source), sizes));
+          return Compile(instance, std::move(special));
+        });
   }
   return loaded;
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,11 +28,17 @@ struct CompileSource {
 
 struct CompileJob {
   CompileSource source;
-  std::vector<Ref<hal::Device>> devices;  // never empty
-  std::vector<std::string> fallbacks;     // devices that were left out, for the records
+  std::vector<Ref<hal::Device>> devices;        // never empty
+  std::vector<std::string> fallbacks;           // devices that were left out, for the records
+  std::map<std::string, std::string> left_out;  // by "auto": why, by path; for the records
   CompileOptions options;
   bool use_cache = true;
+  bool warns_of_fallbacks = false;  // each kind of fallback is also a line of the log
+  bool warns_of_placement = true;   // affinities without a node and old costs are lines of the log
+  bool verify_plan = false;         // runtime/verify_plan.h
+  bool replan = false;              // not from the cache
   std::function<void(std::string_view phase, double fraction)> progress;  // may be empty
+  std::function<bool()> should_stop;  // as CompileRequest's; of this call alone, like progress
 };
 
 // The request of the compiler library for a source; borrows from it.
@@ -40,6 +47,10 @@ CompileRequest MakeRequest(const CompileSource& source);
 // Thread-safe; blocks. Failures are those of the importer and compiler, or UNAVAILABLE without a
 // compiler.
 Result<std::shared_ptr<LoadedProgram>> Compile(std::shared_ptr<Instance> instance, CompileJob job);
+
+// INVALID_ARGUMENT unless `devices` can stand for the program's, in its order: as many, of the same
+// drivers, each once, and none in the place of another that the program names too; names both.
+Status CheckDevices(const program::Program& program, std::span<const Ref<hal::Device>> devices);
 
 // Loads a saved program. `devices` stand for its devices in order; empty: opened by their paths.
 // INCOMPATIBLE, naming what is missing, when one cannot run the code.

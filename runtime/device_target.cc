@@ -6,6 +6,9 @@
 #include <limits>
 
 #include "base/cpu_kernel_abi.h"
+#include "base/env.h"
+#include "base/gpu_kernel_abi.h"
+#include "base/quantity.h"
 
 namespace halyard::runtime {
 namespace {
@@ -36,9 +39,15 @@ GpuTarget GpuTargetOf(const hal::Capabilities& capabilities) {
   gpu.max_grid[1] = compute.max_grid_y.ValueOr(1);
   gpu.max_grid[2] = compute.max_grid_z.ValueOr(1);
   gpu.unit_count = Narrow(compute.unit_count.ValueOr(0), 0);
+  if (capabilities.identity.driver_name.ValueOr("").find("llvmpipe") != std::string::npos) {
+    gpu.max_loop_iterations = kLlvmpipeLoopIterations;
+  }
   if (gpu.compute_capability > 0) {
     // The driver lists the instructions' shapes; our code builds larger ones from them.
     gpu.matrix_shapes = CudaMatrixShapes(gpu.compute_capability);
+    if (gpu.compute_capability == 90 && EnvFlag(EnvVar::kWgmma)) {
+      gpu.features |= static_cast<uint64_t>(GpuFeature::kWgmma);
+    }
     return gpu;
   }
   for (const hal::MatrixShape& shape : capabilities.matrix_shapes) {
@@ -70,9 +79,9 @@ Target TargetOf(const hal::Device& device) {
   target.worker_count = Narrow(compute.usable_worker_count.ValueOr(target.worker_count), 1);
   for (const hal::Cache& cache : capabilities.caches) {
     if (!cache.size_bytes.known()) continue;
-    if (cache.level == 1) target.l1_bytes = cache.size_bytes.value;
-    if (cache.level == 2) target.l2_bytes = cache.size_bytes.value;
-    if (cache.level == 3) target.l3_bytes = cache.size_bytes.value;
+    if (cache.level.value == 1) target.l1_bytes = cache.size_bytes.value;
+    if (cache.level.value == 2) target.l2_bytes = cache.size_bytes.value;
+    if (cache.level.value == 3) target.l3_bytes = cache.size_bytes.value;
   }
   if (target.kind != TargetKind::kCpu) target.gpu = GpuTargetOf(capabilities);
   target.buffer_alignment = device.buffer_alignment();
@@ -81,13 +90,19 @@ Target TargetOf(const hal::Device& device) {
   return target;
 }
 
+bool IsHostDevice(const hal::Device& device) {
+  return device.path().starts_with("cpu:") &&
+         device.capabilities().memory.is_host_memory.ValueOr(false);
+}
+
 std::string IdentityOf(const hal::Device& device) {
   const hal::Identity& identity = device.capabilities().identity;
+  const int64_t workers = device.capabilities().compute.usable_worker_count.ValueOr(0);
   return fmt::format(
-      "{}; {}; driver {} {}; {} workers", identity.name.ValueOr("unknown"),
+      "{}; {}; driver {} {}{}", identity.name.ValueOr("unknown"),
       identity.uuid.known() ? identity.uuid.value : identity.model_id.ValueOr("unknown"),
       identity.driver_name.ValueOr("unknown"), identity.driver_version.ValueOr("unknown"),
-      device.capabilities().compute.usable_worker_count.ValueOr(0));
+      workers > 0 ? "; " + Counted(workers, "worker") : "");
 }
 
 }  // namespace halyard::runtime

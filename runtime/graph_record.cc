@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/hash.h"
+#include "base/quantity.h"
 
 namespace halyard::runtime {
 namespace {
@@ -56,6 +57,23 @@ Status CheckExpressions(std::string_view text) {
         text, c);
   }
   return OkStatus();
+}
+
+// Dims could not name anything else, or would mean something else by it.
+Status CheckSymbolName(std::string_view name) {
+  if (name.empty()) return InvalidArgument("A symbol has no name.");
+  const auto is_word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+  };
+  const bool is_name = std::all_of(name.begin(), name.end(), is_word) &&
+                       (std::isalpha(static_cast<unsigned char>(name[0])) != 0 || name[0] == '_');
+  if (is_name && name != "min" && name != "max" && name != "mod" && name != "floordiv") {
+    return OkStatus();
+  }
+  return InvalidArgument(
+      "Symbol '{}' cannot be named in sizes; a letter or '_' and then letters, digits, '_' and '.' "
+      "are needed, and not min, max, mod or floordiv.",
+      name);
 }
 
 constexpr size_t kMaxNodes = size_t{1} << 22;
@@ -110,7 +128,8 @@ Status GraphRecord::TakeName(std::string_view name) {
 
 Result<GraphRecord::Value> GraphRecord::NewValue(std::string_view name) {
   if (value_names_.size() >= kMaxNodes) {
-    return OutOfRange("The graph has {} values; no more are possible.", value_names_.size());
+    return OutOfRange("The graph has {}; no more are possible.",
+                      Counted(value_names_.size(), "value"));
   }
   HY_TRY(TakeName(name));
   value_names_.emplace_back(name);
@@ -127,7 +146,11 @@ Status GraphRecord::AddSymbol(std::string_view name, int64_t min, int64_t max,
     return InvalidArgument("Symbol '{}' is a multiple of {}; at least 1 is needed.", name,
                            multiple_of);
   }
-  if (name.empty()) return InvalidArgument("A symbol has no name.");
+  if (max / multiple_of * multiple_of < min) {
+    return InvalidArgument("Symbol '{}' has no value: none in [{}, {}] is a multiple of {}.", name,
+                           min, max, multiple_of);
+  }
+  HY_TRY(CheckSymbolName(name));
   for (const Symbol& symbol : symbols_) {
     if (symbol.name == name) return InvalidArgument("Symbol '{}' exists already.", name);
   }
@@ -148,8 +171,10 @@ Result<GraphRecord::Value> GraphRecord::AddConstant(
     std::shared_ptr<const graph::ByteSource> bytes) {
   int64_t elements = 1;
   for (const int64_t dim : dims) {
-    if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements)) {
-      return InvalidArgument("Constant '{}' has a dimension of {}.", name, dim);
+    if (dim < 0) return InvalidArgument("Constant '{}' has a dimension of {}.", name, dim);
+    if (__builtin_mul_overflow(elements, dim, &elements)) {
+      return InvalidArgument("Constant '{}' of shape [{}] has more than 2^63 elements.", name,
+                             fmt::join(dims, ", "));
     }
   }
   HY_ASSIGN(const int64_t size, StorageBytes(dtype, elements));
@@ -183,8 +208,8 @@ Result<std::vector<GraphRecord::Value>> GraphRecord::AddOp(
     return InvalidArgument("A node names the op '{}', which does not exist.", op);
   }
   if (result_count == 0 || result_count > 1024) {
-    return InvalidArgument("A node of op '{}' has {} results; 1 to 1024 are possible.", op,
-                           result_count);
+    return InvalidArgument("A node of op '{}' has {}; 1 to 1024 are possible.", op,
+                           Counted(result_count, "result"));
   }
   for (const Value operand : operands) {
     if (operand != graph::kNone && operand >= value_names_.size()) {

@@ -3,11 +3,27 @@
 #include "runtime/instance.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/env.h"
 #include "drivers/init.h"
+#include "runtime/silicon.h"
 
 namespace halyard::runtime {
+namespace {
+
+// Many instances of one process need not repeat it.
+void WarnOnce(const Instance& instance, const std::string& message) {
+  if (!instance.options().log || instance.options().log_level < LogLevel::kWarning) return;
+  static std::mutex mutex;
+  static auto* const told = new std::set<std::string>;  // never destroyed
+  std::unique_lock lock(mutex);
+  if (!told->insert(message).second) return;
+  lock.unlock();
+  instance.Log(LogLevel::kWarning, message);
+}
+
+}  // namespace
 
 Result<std::shared_ptr<Instance>> Instance::Create(InstanceOptions options) {
   std::shared_ptr<Instance> instance(new Instance(std::move(options)));
@@ -19,6 +35,7 @@ Result<std::shared_ptr<Instance>> Instance::Create(InstanceOptions options) {
                              fmt::join(known, ", "));
     }
   }
+  for (const std::string& fault : CheckEnvironment()) WarnOnce(*instance, fault);
   return instance;
 }
 
@@ -33,9 +50,11 @@ bool Instance::IsAllowed(std::string_view driver) const {
 
 const std::vector<DriverState>& Instance::Drivers() {
   std::call_once(drivers_once_, [this] {
+    std::vector<hal::DeviceInfo> seen;
     for (const std::string& name : registry_.names()) {
       if (!IsAllowed(name)) continue;
-      if (name == "null" && options_.drivers.empty()) continue;  // the skeleton is there for tests only
+      if (name == "null" && options_.drivers.empty())
+        continue;  // the skeleton is there for tests only
       DriverState& state = drivers_.emplace_back();
       state.name = name;
       auto driver = registry_.Open(name);
@@ -44,10 +63,13 @@ const std::vector<DriverState>& Instance::Drivers() {
         continue;
       }
       auto devices = (*driver)->EnumerateDevices();
-      if (devices.ok())
+      if (devices.ok()) {
         state.devices = std::move(devices).value();
-      else
+        LeaveOutSeen(seen, state.devices);
+        seen.insert(seen.end(), state.devices.begin(), state.devices.end());
+      } else {
         state.status = devices.status();
+      }
       state.skipped = fmt::format("{}", fmt::join((*driver)->SkippedDevices(), " "));
     }
   });
@@ -56,6 +78,13 @@ const std::vector<DriverState>& Instance::Drivers() {
 
 Result<Ref<hal::Device>> Instance::OpenDevice(std::string_view path) {
   HY_ASSIGN(const hal::DevicePath parsed, hal::ParseDevicePath(path));
+  const std::string_view driver = parsed.driver;
+  if (driver == "null" && options_.drivers.empty()) {  // there for tests only
+    std::vector<std::string> known = registry_.names();
+    std::erase(known, "null");
+    return InvalidArgument("There is no driver 'null'; this build has: {}.",
+                           fmt::join(known, ", "));
+  }
   if (!IsAllowed(parsed.driver)) {
     return InvalidArgument("The driver of device '{}' is not among those allowed: {}.", path,
                            fmt::join(options_.drivers, ", "));
@@ -68,39 +97,42 @@ Result<Ref<hal::Device>> Instance::OpenDevice(std::string_view path) {
   return device;
 }
 
-Result<std::vector<Ref<hal::Device>>> Instance::OpenDevices(std::string_view list,
-                                                            std::vector<std::string>* fallbacks) {
+std::string Instance::OpenedAs(const hal::Device& device) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [path, opened] : devices_) {
+    if (opened.get() == &device) return path;
+  }
+  return std::string(device.path());
+}
+
+Result<std::vector<Ref<hal::Device>>> Instance::OpenAutomatic(
+    std::vector<std::string>* fallbacks, std::map<std::string, std::string>* left_out) {
   std::vector<Ref<hal::Device>> devices;
-  const auto add = [&](std::string_view path) -> Status {
+  const auto add = [&](const std::string& path) -> Status {
     auto device = OpenDevice(path);
     if (device.ok()) {
-      if (std::find(devices.begin(), devices.end(), *device) == devices.end()) {
-        devices.push_back(std::move(device).value());
-      }
+      devices.push_back(std::move(device).value());
       return OkStatus();
     }
     const StatusCode code = device.status().code();
     const bool is_missing = code == StatusCode::kNotFound || code == StatusCode::kUnavailable;
-    if (!is_missing || !options_.fall_back_on_missing_device) {
-      return device.status().WithContext(fmt::format("opening device '{}'", path));
+    if (!is_missing || options_.on_missing_device == FallbackPolicy::kError) {
+      return device.status();
     }
     std::string note = fmt::format("device '{}' is left out: {}", path, device.status().ToLine());
-    Log(LogLevel::kWarning, note);
-    if (fallbacks != nullptr) fallbacks->push_back(std::move(note));
+    if (options_.on_missing_device == FallbackPolicy::kFallbackWarn) {
+      Log(LogLevel::kWarning, note);
+    }
+    fallbacks->push_back(std::move(note));
     return OkStatus();
   };
-  if (list.empty() || list == "auto") {
-    for (const DriverState& driver : Drivers()) {
-      for (const hal::DeviceInfo& info : driver.devices) {
-        if (info.is_automatic) HY_TRY(add(info.path));
+  for (const DriverState& driver : Drivers()) {
+    for (const hal::DeviceInfo& info : driver.devices) {
+      if (info.left_out.empty()) {
+        HY_TRY(add(info.path));
+      } else {
+        left_out->emplace(info.path, fmt::format("{} ({})", info.left_out, info.name));
       }
-    }
-  } else {
-    while (true) {
-      const size_t comma = list.find(',');
-      HY_TRY(add(list.substr(0, comma)));
-      if (comma == std::string_view::npos) break;
-      list.remove_prefix(comma + 1);
     }
   }
   if (devices.empty()) {

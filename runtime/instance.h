@@ -18,11 +18,18 @@ namespace halyard::runtime {
 
 enum class LogLevel : int32_t { kError = 0, kWarning = 1, kInfo = 2, kDebug = 3 };
 
+// What happens where something that was asked for is not to be had.
+enum class FallbackPolicy : uint8_t {
+  kError,         // the call fails
+  kFallback,      // on with what there is; each is a record of the program's report
+  kFallbackWarn,  // the same, and a warning in the log
+};
+
 struct InstanceOptions {
   std::function<void(LogLevel, std::string_view)> log;  // thread-safe; may be empty
   LogLevel log_level = LogLevel::kWarning;
-  bool fall_back_on_missing_device = true;
-  bool fall_back_on_unsupported_op = true;
+  FallbackPolicy on_missing_device = FallbackPolicy::kFallbackWarn;  // or a lost one
+  FallbackPolicy on_unsupported_op = FallbackPolicy::kFallback;
   std::vector<std::string> drivers;  // empty: all
   std::string cache_folder;          // empty: the environment decides; "off": none
 };
@@ -49,10 +56,14 @@ class Instance {
   // The device of that path; the same one for the same path. INVALID_ARGUMENT when its driver is
   // not allowed; otherwise as DriverRegistry::OpenDevice.
   Result<Ref<hal::Device>> OpenDevice(std::string_view path);
-  // The devices of a list such as "cpu:0,cuda", or all that need not be named for "auto". A missing one is an error or a
-  // record in `fallbacks`, as the policy says; the CPU is what remains when all are missing.
-  Result<std::vector<Ref<hal::Device>>> OpenDevices(std::string_view list,
-                                                    std::vector<std::string>* fallbacks);
+  // The path under which the device was opened, with its options; its own path for one that another
+  // instance opened.
+  std::string OpenedAs(const hal::Device& device) const;
+  // The devices that "auto" stands for: the CPU, every CUDA device, and every Vulkan GPU that is
+  // none of them. One that does not open is an error or a record in `fallbacks`, as the policy
+  // says; the CPU is what remains when all are missing. `left_out`: why, by path, of the others.
+  Result<std::vector<Ref<hal::Device>>> OpenAutomatic(std::vector<std::string>* fallbacks,
+                                                      std::map<std::string, std::string>* left_out);
 
   // Where compiled programs are kept; empty: nowhere.
   std::string CacheFolder() const;
@@ -65,7 +76,7 @@ class Instance {
   hal::DriverRegistry registry_;
   std::once_flag drivers_once_;
   std::vector<DriverState> drivers_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::string, Ref<hal::Device>, std::less<>> devices_;
 };
 

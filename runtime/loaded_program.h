@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "compiler/program/program.h"
 #include "hal/device.h"
+#include "runtime/transfer_path.h"
 #include "runtime/variants.h"
 
 namespace halyard::runtime {
@@ -38,6 +39,25 @@ class LoadedProgram {
   hal::Executable* executable(uint32_t index) const { return executables_[index].get(); }
   // The bytes of a constant on its device.
   hal::BufferRange constant(uint32_t index) const;
+  // How transfers go between two of its devices.
+  const TransferPath& path(uint32_t from, uint32_t to) const {
+    return paths_[from * devices_.size() + to];
+  }
+  // Limits by device name; empty: none. Before it is shared.
+  void SetMemoryCaps(std::map<std::string, int64_t> caps) { memory_caps_ = std::move(caps); }
+  const std::map<std::string, int64_t>& memory_caps() const { return memory_caps_; }
+  // Before it is shared.
+  void AddRecord(program::Record record) { program_.records.push_back(std::move(record)); }
+
+  // Compiles the program again for the devices that are left. Before it is shared.
+  using Replanner = std::function<Result<std::shared_ptr<LoadedProgram>>()>;
+  void SetReplanner(Replanner replanner) { replanner_ = std::move(replanner); }
+  // What runs in its place since it lost a device: compiled at the first call, then the same. Null
+  // while all devices are well, and where the policy or a saved program leaves nothing to do.
+  Result<std::shared_ptr<LoadedProgram>> Replacement();
+  // Sentences on what happened since it was loaded, for reports.
+  std::vector<std::string> events() const;
+
   const std::vector<Phase>& phases() const { return phases_; }
   void SetPhases(std::vector<Phase> phases) { phases_ = std::move(phases); }  // before it is shared
 
@@ -49,20 +69,30 @@ class LoadedProgram {
   LoadedProgram() = default;
   Status LoadExecutables();
   Status LoadConstants();
+  Status LoadConstantsOf(uint32_t device);
+  Status LoadStreamedOf(uint32_t device);
+  void FindPaths();
 
   program::Program program_;
   std::vector<Ref<hal::Device>> devices_;
   std::vector<Ref<hal::Executable>> executables_;
   std::vector<Ref<hal::Buffer>> constant_buffers_;  // one per device; null: no constants there
-  std::vector<uint64_t> constant_bases_;            // where in the data section each buffer starts
+  std::vector<Ref<hal::Buffer>> streamed_buffers_;  // the same, of weights that runs bring
+  std::vector<bool> is_streamed_;                   // per constant
+  std::vector<int64_t> constant_offsets_;           // per constant, in the buffer of its device
+  std::vector<TransferPath> paths_;                 // from, to; of pairs that the program uses
   std::vector<Phase> phases_;
+  std::map<std::string, int64_t> memory_caps_;
+  Replanner replanner_;
+  std::mutex replan_mutex_;  // held while compiling, so that it happens once
+  std::shared_ptr<LoadedProgram> replacement_;
+  mutable std::mutex events_mutex_;
+  std::vector<std::string> events_;
   Variants variants_;
 };
 
-// Whether the device works on the host's memory in place.
-bool SharesHostMemory(const hal::Device& device);
-
-// Copies host bytes into a buffer of any kind and waits for it.
+// Copies host bytes into a buffer of any kind, or bytes of one to the host, and waits for it.
 Status Upload(hal::Device& device, std::span<const uint8_t> bytes, const hal::BufferRange& target);
+Status Download(hal::Device& device, const hal::BufferRange& source, std::span<uint8_t> bytes);
 
 }  // namespace halyard::runtime

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interleaved timing over the HAL: A B C A B C ..., a warm-up each, medians.
+// Interleaved timing over the HAL: A B C A B C ..., a warm-up each, medians. On a GPU a submission
+// takes longer than most kernels, so that many runs go into one recording there; constants have
+// several copies, since a model has read all its other weights before it comes to this one again.
 #include "runtime/measurer.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <random>
 
 #include "base/hash.h"
 #include "runtime/device_target.h"
 #include "runtime/loaded_program.h"
+#include "runtime/random_bytes.h"
 
 namespace halyard::runtime {
 namespace {
@@ -22,72 +24,35 @@ constexpr double kBudgetSeconds = 0.012;  // per candidate, beyond the minimum o
 constexpr double kMinSampleSeconds = 100e-6;
 constexpr int kMaxRepeats = 256;
 constexpr double kHopeless = 2.0;  // times the best first sample
+constexpr double kRecordingSeconds = 150e-6;
+constexpr int kMaxRunsOfRecording = 20;
+constexpr int64_t kColdBytes = 128 << 20;  // more than the caches of a GPU keep
+constexpr int64_t kLeastColdBytes = 64 << 10;
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Content that is no special case: floats in [-1, 1), integers in [0, 4), which index almost any
-// tensor.
-void FillRandomBlock(std::mt19937& random, DType dtype, std::span<uint8_t> bytes) {
-  const auto unit = [&] { return static_cast<float>(random()) / 2147483648.0f - 1.0f; };
-  switch (dtype) {
-    case DType::kF32:
-      for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
-        const float value = unit();
-        std::memcpy(&bytes[i], &value, 4);
-      }
-      break;
-    case DType::kF64:
-      for (size_t i = 0; i + 8 <= bytes.size(); i += 8) {
-        const double value = unit();
-        std::memcpy(&bytes[i], &value, 8);
-      }
-      break;
-    case DType::kF16:  // 0.5 to 1
-      for (size_t i = 1; i < bytes.size(); i += 2) bytes[i] = 0x38 + (random() & 3);
-      break;
-    case DType::kBF16:  // 0.5 to 1
-      for (size_t i = 1; i < bytes.size(); i += 2) bytes[i] = 0x3f;
-      break;
-    case DType::kBool:
-      for (uint8_t& byte : bytes) byte = random() & 1;
-      break;
-    default: {
-      const size_t width = std::max<size_t>(1, static_cast<size_t>(BitWidth(dtype)) / 8);
-      for (size_t i = 0; i < bytes.size(); i += width) bytes[i] = random() & 3;
-      break;
-    }
-  }
-}
-
-// A random block repeated: kernels do not see that it repeats, and making every byte anew would cost
-// more than the measurement.
-void FillRandom(std::mt19937& random, DType dtype, std::span<uint8_t> bytes) {
-  constexpr size_t kBlockBytes = 64 << 10;
-  FillRandomBlock(random, dtype, bytes.first(std::min(bytes.size(), kBlockBytes)));
-  for (size_t done = kBlockBytes; done < bytes.size(); done += kBlockBytes) {
-    std::memcpy(&bytes[done], bytes.data(), std::min(kBlockBytes, bytes.size() - done));
-  }
-}
-
 class Race {
  public:
-  Race(hal::Device& device, std::span<const Measurer::Candidate> candidates)
-      : device_(device), candidates_(candidates) {}
+  Race(hal::Device& device, std::span<const Measurer::Candidate> candidates,
+       const std::function<bool()>& should_stop)
+      : device_(device), candidates_(candidates), should_stop_(should_stop) {}
 
   Result<std::vector<double>> Run() {
     HY_ASSIGN(semaphore_, device_.CreateSemaphore(0));
     HY_TRY(MakeBuffers());
+    if (TargetOf(device_).kind != TargetKind::kCpu) HY_TRY(ChooseRuns());
     for (size_t i = 0; i < candidates_.size(); ++i) {
       HY_TRY_CONTEXT(Prepare(candidates_[i]), "preparing candidate {} of {}", i,
                      candidates_.size());
     }
     for (size_t i = 0; i < candidates_.size(); ++i) {
+      HY_TRY(GoesOn());
       HY_TRY(Time(i, 1));  // warm-up: first touch, page faults, code into caches
       HY_ASSIGN(const double once, Time(i, 1));
       repeats_.push_back(static_cast<int>(
-          std::clamp(kMinSampleSeconds / std::max(once, 1e-9), 1.0, double{kMaxRepeats})));
+          std::clamp(kMinSampleSeconds / std::max(once * runs_, 1e-9), 1.0, double{kMaxRepeats})));
       samples_.push_back({once});
     }
     // A candidate far behind keeps its single sample; the others get the time.
@@ -103,9 +68,10 @@ class Race {
         break;
       for (size_t i = 0; i < candidates_.size(); ++i) {
         if (is_hopeless[i]) continue;
+        HY_TRY(GoesOn());
         HY_ASSIGN(const double seconds, Time(i, repeats_[i]));
         samples_[i].push_back(seconds / repeats_[i]);
-        spent += seconds;
+        spent += seconds * runs_;
       }
     }
     std::vector<double> medians;
@@ -118,13 +84,48 @@ class Race {
   }
 
  private:
+  Status GoesOn() const {
+    if (should_stop_ && should_stop_()) return Aborted("The race was stopped.");
+    return OkStatus();
+  }
+
+  // As many runs in a recording as take a while, and copies of constants for them.
+  Status ChooseRuns() {
+    HY_TRY_CONTEXT(Prepare(candidates_[0]), "preparing candidate 0 of {}", candidates_.size());
+    HY_TRY(Time(0, 1));
+    HY_ASSIGN(const double once, Time(0, 1));
+    commands_.clear();
+    runs_ = static_cast<int>(std::clamp(kRecordingSeconds / once, 1.0, 1.0 * kMaxRunsOfRecording));
+    for (size_t b = 0; b < sizes_.size(); ++b) {
+      if (!is_constant_[b] || sizes_[b] < kLeastColdBytes) continue;
+      const int64_t copies = std::min<int64_t>(kColdBytes / sizes_[b], runs_);
+      while (static_cast<int64_t>(buffers_[b].size()) < copies) {
+        auto copy =
+            device_.AllocateBuffer(hal::MemoryKind::kDevice, std::max<int64_t>(sizes_[b], 1));
+        if (!copy.ok()) break;  // warmer than in a model, but a race all the same
+        const hal::SemaphorePoint wait{semaphore_.get(), value_};
+        const hal::SemaphorePoint signal{semaphore_.get(), value_ + 1};
+        HY_TRY(device_.QueueCopy(0, {{&wait, 1}, {&signal, 1}},
+                                 {buffers_[b][0].get(), 0, sizes_[b]},
+                                 {copy->get(), 0, sizes_[b]}));
+        ++value_;
+        HY_TRY(device_.Wait({&signal, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout));
+        buffers_[b].push_back(std::move(*copy));
+      }
+    }
+    return OkStatus();
+  }
+
   // Candidates share buffers of equal place, so that memory and page placement do not differ.
   Status MakeBuffers() {
     for (const Measurer::Candidate& candidate : candidates_) {
       sizes_.resize(std::max(sizes_.size(), candidate.buffers.size()));
       dtypes_.resize(sizes_.size(), DType::kInvalid);
+      is_constant_.resize(sizes_.size(), false);
       for (size_t b = 0; b < candidate.buffers.size(); ++b) {
+        if (candidate.buffers[b].is_zero) continue;  // of its own, below
         sizes_[b] = std::max(sizes_[b], candidate.buffers[b].bytes);
+        if (candidate.buffers[b].is_constant) is_constant_[b] = true;
         if (candidate.buffers[b].dtype != DType::kInvalid) dtypes_[b] = candidate.buffers[b].dtype;
       }
     }
@@ -141,9 +142,19 @@ class Race {
       } else {
         HY_TRY(Upload(device_, bytes, {buffer.get(), 0, sizes_[b]}));
       }
-      buffers_.push_back(std::move(buffer));
+      buffers_.emplace_back();
+      buffers_.back().push_back(std::move(buffer));
     }
     return OkStatus();
+  }
+
+  // Nothing else is ever written where a candidate counts on zeros.
+  Result<Ref<hal::Buffer>> NewZeros(int64_t bytes) {
+    HY_ASSIGN(auto buffer,
+              device_.AllocateBuffer(hal::MemoryKind::kDevice, std::max<int64_t>(bytes, 1)));
+    HY_TRY(Upload(device_, std::vector<uint8_t>(static_cast<size_t>(bytes)),
+                  {buffer.get(), 0, bytes}));
+    return buffer;
   }
 
   Status Prepare(const Measurer::Candidate& candidate) {
@@ -155,12 +166,29 @@ class Race {
     source.name = "candidate";
     HY_ASSIGN(auto executable, device_.LoadExecutable(source));
     HY_ASSIGN(auto commands, device_.CreateCommandBuffer());
+    std::vector<hal::Buffer*> zeros(candidate.buffers.size(), nullptr);
+    for (size_t b = 0; b < candidate.buffers.size(); ++b) {
+      if (!candidate.buffers[b].is_zero) continue;
+      HY_ASSIGN(auto buffer, NewZeros(candidate.buffers[b].bytes));
+      zeros[b] = buffer.get();
+      zeros_.push_back(std::move(buffer));
+    }
+    for (int run = 0; run < runs_; ++run) {
+      HY_TRY(RecordRun(candidate, *executable, zeros, run, *commands));
+    }
+    HY_TRY(commands->Finish());
+    commands_.push_back(std::move(commands));
+    return OkStatus();
+  }
+
+  Status RecordRun(const Measurer::Candidate& candidate, hal::Executable& executable,
+                   const std::vector<hal::Buffer*>& zeros, int run, hal::CommandBuffer& commands) {
     for (size_t d = 0; d < candidate.dispatches.size(); ++d) {
       const Measurer::Dispatch& dispatch = candidate.dispatches[d];
-      if (d > 0) HY_TRY(commands->Barrier());
+      if (d > 0 || run > 0) HY_TRY(commands.Barrier());
       hal::DispatchCommand command;
-      command.executable = executable.get();
-      HY_ASSIGN(command.entry, executable->FindEntry(dispatch.entry));
+      command.executable = &executable;
+      HY_ASSIGN(command.entry, executable.FindEntry(dispatch.entry));
       for (int axis = 0; axis < 3; ++axis) command.grid[axis] = dispatch.grid[axis];
       std::vector<hal::CommandRange> bindings;
       for (const uint32_t index : dispatch.buffers) {
@@ -168,20 +196,20 @@ class Race {
           return InvalidArgument("A candidate binds buffer {} of {}.", index,
                                  candidate.buffers.size());
         }
-        bindings.push_back(
-            hal::CommandRange::Direct(buffers_[index].get(), 0, candidate.buffers[index].bytes));
+        const std::vector<Ref<hal::Buffer>>& copies = buffers_[index];
+        hal::Buffer* buffer = zeros[index];
+        if (buffer == nullptr) buffer = copies[static_cast<size_t>(run) % copies.size()].get();
+        bindings.push_back(hal::CommandRange::Direct(buffer, 0, candidate.buffers[index].bytes));
       }
       command.bindings = bindings;
       command.scalars = dispatch.scalars;
       command.label = dispatch.entry;
-      HY_TRY(commands->Dispatch(command));
+      HY_TRY(commands.Dispatch(command));
     }
-    HY_TRY(commands->Finish());
-    commands_.push_back(std::move(commands));
     return OkStatus();
   }
 
-  // Seconds for `repeats` runs of a candidate, one after the other.
+  // Seconds for `repeats` recordings of a candidate, one after the other, as if they had one run.
   Result<double> Time(size_t index, int repeats) {
     const Clock::time_point start = Clock::now();
     for (int r = 0; r < repeats; ++r) {
@@ -196,14 +224,18 @@ class Race {
       ++value_;
       HY_TRY(device_.Wait({&signal, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout));
     }
-    return SecondsSince(start);
+    return SecondsSince(start) / runs_;
   }
 
   hal::Device& device_;
   std::span<const Measurer::Candidate> candidates_;
+  const std::function<bool()>& should_stop_;
   std::vector<int64_t> sizes_;
   std::vector<DType> dtypes_;
-  std::vector<Ref<hal::Buffer>> buffers_;
+  std::vector<bool> is_constant_;
+  std::vector<std::vector<Ref<hal::Buffer>>> buffers_;  // by place: copies
+  std::vector<Ref<hal::Buffer>> zeros_;
+  int runs_ = 1;  // in a recording
   std::vector<Ref<hal::CommandBuffer>> commands_;
   std::vector<int> repeats_;
   std::vector<std::vector<double>> samples_;
@@ -213,8 +245,9 @@ class Race {
 
 }  // namespace
 
-HalMeasurer::HalMeasurer(std::vector<Ref<hal::Device>> devices, std::shared_ptr<Cache> cache)
-    : devices_(std::move(devices)), cache_(std::move(cache)) {
+HalMeasurer::HalMeasurer(std::vector<Ref<hal::Device>> devices, std::shared_ptr<Cache> cache,
+                         std::function<bool()> should_stop)
+    : devices_(std::move(devices)), cache_(std::move(cache)), should_stop_(std::move(should_stop)) {
   for (const Ref<hal::Device>& device : devices_)
     identities_.push_back(HashString(IdentityOf(*device)));
 }
@@ -226,10 +259,26 @@ Result<std::vector<double>> HalMeasurer::Measure(uint32_t device,
   }
   if (candidates.empty()) return std::vector<double>();
   const Clock::time_point start = Clock::now();
-  auto result = Race(*devices_[device], candidates).Run();
+  auto result = Race(*devices_[device], candidates, should_stop_).Run();
   seconds_ += SecondsSince(start);
   candidate_count_ += candidates.size();
   return result;
+}
+
+Result<std::vector<GpuLibraryMatmul>> HalMeasurer::ProposeMatmuls(uint32_t device,
+                                                                  const GpuLibraryMatmul& wanted,
+                                                                  size_t most) {
+  if (device >= devices_.size()) {
+    return InvalidArgument("A product is for device {}; there are {}.", device, devices_.size());
+  }
+  return devices_[device]->ProposeMatmuls(wanted, most);
+}
+
+Result<std::string> HalMeasurer::DescribeMatmulLibrary(uint32_t device) {
+  if (device >= devices_.size()) {
+    return InvalidArgument("A library is for device {}; there are {}.", device, devices_.size());
+  }
+  return devices_[device]->DescribeMatmulLibrary();
 }
 
 std::optional<std::string> HalMeasurer::FindChoice(uint32_t device, uint64_t key) {
@@ -238,6 +287,13 @@ std::optional<std::string> HalMeasurer::FindChoice(uint32_t device, uint64_t key
   const auto found = choices_.find({identities_[device], key});
   if (found == choices_.end()) return std::nullopt;
   return found->second;
+}
+
+std::optional<place::Timing> HalMeasurer::FindTime(uint32_t device, uint64_t key) {
+  const std::optional<std::string> record = FindChoice(device, key);
+  const auto seconds = record ? place::ParseClusterTime(*record) : std::nullopt;
+  if (!seconds) return std::nullopt;
+  return place::Timing{*seconds, place::StartSigma(place::Source::kMeasured)};
 }
 
 void HalMeasurer::StoreChoice(uint32_t device, uint64_t key, std::string_view record,

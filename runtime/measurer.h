@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// HalMeasurer: times candidate schedules on real devices, interleaved, for the compiler.
+// HalMeasurer: times candidate schedules on real devices, interleaved, for the compiler, and finds
+// the times of clusters that earlier races took.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -12,15 +14,23 @@
 namespace halyard::runtime {
 
 // One thread at a time. Devices stand in the order of CompileRequest::devices.
-class HalMeasurer : public Measurer {
+class HalMeasurer : public Measurer, public place::Timings {
  public:
-  // `cache` may be null: then winners are remembered for this object's life only.
-  HalMeasurer(std::vector<Ref<hal::Device>> devices, std::shared_ptr<Cache> cache);
+  // `cache` may be null: then winners are remembered for this object's life only. `should_stop` may
+  // be empty; asked between rounds, on the thread that measures: a race that it stops is ABORTED.
+  HalMeasurer(std::vector<Ref<hal::Device>> devices, std::shared_ptr<Cache> cache,
+              std::function<bool()> should_stop = {});
 
   Result<std::vector<double>> Measure(uint32_t device,
                                       std::span<const Candidate> candidates) override;
+  Result<std::vector<GpuLibraryMatmul>> ProposeMatmuls(uint32_t device,
+                                                       const GpuLibraryMatmul& wanted,
+                                                       size_t most) override;
+  Result<std::string> DescribeMatmulLibrary(uint32_t device) override;
   std::optional<std::string> FindChoice(uint32_t device, uint64_t key) override;
   void StoreChoice(uint32_t device, uint64_t key, std::string_view record, double seconds) override;
+
+  std::optional<place::Timing> FindTime(uint32_t device, uint64_t key) override;
 
   // Seconds spent in Measure so far, and candidates timed.
   double seconds() const { return seconds_; }
@@ -30,6 +40,7 @@ class HalMeasurer : public Measurer {
   std::vector<Ref<hal::Device>> devices_;
   std::vector<uint64_t> identities_;
   std::shared_ptr<Cache> cache_;
+  std::function<bool()> should_stop_;
   std::map<std::pair<uint64_t, uint64_t>, std::string> choices_;
   double seconds_ = 0;
   size_t candidate_count_ = 0;

@@ -3,6 +3,7 @@
 #include "runtime/recording.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "runtime/symbol_binding.h"
@@ -15,8 +16,11 @@ using program::StorageKind;
 class Recorder {
  public:
   Recorder(std::shared_ptr<LoadedProgram> loaded, const program::Entry& entry,
-           std::span<const int64_t> symbols)
-      : loaded_(*loaded), entry_(entry), out_(std::make_shared<Recording>()) {
+           std::span<const int64_t> symbols, StepSize step_size)
+      : loaded_(*loaded),
+        entry_(entry),
+        step_size_(step_size),
+        out_(std::make_shared<Recording>()) {
     out_->program = std::move(loaded);
     out_->entry = &entry;
     out_->symbols.assign(symbols.begin(), symbols.end());
@@ -41,11 +45,11 @@ class Recorder {
   Status MakeStorage() {
     for (const program::TensorDesc& input : entry_.inputs) {
       HY_ASSIGN(const int64_t size, TensorBytes(input, out_->symbols));
-      out_->inputs.push_back({0, size});
+      out_->inputs.push_back({input.device, size});
     }
     for (const program::TensorDesc& output : entry_.outputs) {
       HY_ASSIGN(const int64_t size, TensorBytes(output, out_->symbols));
-      out_->outputs.push_back({0, size});
+      out_->outputs.push_back({output.device, size});
       std::vector<int64_t>& dims = out_->output_dims.emplace_back();
       for (const program::SizeExpr& dim : output.dims) {
         HY_ASSIGN(const int64_t value, Evaluate(dim));
@@ -110,17 +114,79 @@ class Recorder {
     return OkStatus();
   }
 
-  // Inputs and outputs live on the device that uses them.
-  Status ClaimStorage(const program::BufferRange& range, uint32_t device) {
-    if (range.kind != StorageKind::kInput && range.kind != StorageKind::kOutput) return OkStatus();
-    auto& claimed = range.kind == StorageKind::kInput ? input_claimed_ : output_claimed_;
-    auto& storage = range.kind == StorageKind::kInput ? out_->inputs : out_->outputs;
-    claimed.resize(storage.size(), false);
-    if (claimed[range.index] && storage[range.index].device != device) {
-      return Unimplemented("Buffer '{}' is used by two devices without a copy.", range.name);
+  // Transfers ------------------------------------------------------------------------------------
+
+  // A range of the device's staging buffer that no other transfer of the run uses.
+  hal::CommandRange TakeStaging(uint32_t device, int64_t size_bytes) {
+    const auto [found, is_new] =
+        staging_of_device_.try_emplace(device, static_cast<uint32_t>(out_->staging.size()));
+    if (is_new) out_->staging.push_back({device, 0});
+    Recording::Storage& staging = out_->staging[found->second];
+    const auto first =
+        static_cast<uint32_t>(entry_.inputs.size() + entry_.outputs.size() + entry_.arenas.size());
+    const int64_t offset = staging.size_bytes;
+    staging.size_bytes += StagingBytes(size_bytes);
+    return hal::CommandRange::Slot(first + found->second, offset, size_bytes);
+  }
+
+  // The device whose threads copy between two places that the host addresses: the host's own where
+  // the program has it.
+  uint32_t CopyingDevice(uint32_t target) const {
+    for (uint32_t d = 0; d < loaded_.devices().size(); ++d) {
+      if (loaded_.program().devices[d].is_host) return d;
     }
-    claimed[range.index] = true;
-    storage[range.index].device = device;
+    return target;
+  }
+
+  void AddCopies(uint32_t device, uint32_t queue, std::vector<Recording::Copy> copies, bool by_host,
+                 std::vector<uint32_t>& waits) {
+    if (copies.empty()) return;
+    Recording::Step& step = out_->steps.emplace_back();
+    step.device = device;
+    step.queue = queue % loaded_.device(device)->queue_count();
+    step.copies = std::move(copies);
+    step.host_copies = by_host;
+    step.waits = std::exchange(waits, {static_cast<uint32_t>(out_->steps.size() - 1)});
+  }
+
+  // Out of the source's memory, between the staging memories, into the target's; each only where
+  // the path needs it. The steps follow each other.
+  Status RecordTransfers(const program::Block& block, std::vector<uint32_t>& waits) {
+    std::map<uint32_t, std::vector<Recording::Copy>> out;  // by source device
+    std::vector<Recording::Copy> between, in;
+    for (const program::Command& command : block.commands) {
+      hal::CommandRange source = ranges_[command.bindings[0]];
+      hal::CommandRange target = ranges_[command.bindings[1]];
+      if (source.size_bytes != target.size_bytes) {
+        return OutOfRange("Transfer '{}' takes {} bytes into {}.", command.label, source.size_bytes,
+                          target.size_bytes);
+      }
+      if (source.size_bytes == 0) continue;
+      const uint32_t from = loaded_.program().DeviceOf(entry_, entry_.buffers[command.bindings[0]]);
+      if (from == block.device) {  // streamed weights, page-locked already
+        in.push_back({source, target});
+        continue;
+      }
+      const TransferPath& path = loaded_.path(from, block.device);
+      if (path.is_direct) {
+        in.push_back({source, target});
+        continue;
+      }
+      if (path.stages_out) {
+        const hal::CommandRange staged = TakeStaging(from, source.size_bytes);
+        out[from].push_back({source, staged});
+        source = staged;
+      }
+      if (path.stages_in) {
+        const hal::CommandRange staged = TakeStaging(block.device, source.size_bytes);
+        in.push_back({staged, target});
+        target = staged;
+      }
+      between.push_back({source, target});
+    }
+    for (auto& [from, copies] : out) AddCopies(from, block.queue, std::move(copies), false, waits);
+    AddCopies(CopyingDevice(block.device), block.queue, std::move(between), true, waits);
+    AddCopies(block.device, block.queue, std::move(in), false, waits);
     return OkStatus();
   }
 
@@ -132,6 +198,9 @@ class Recorder {
       if (block_steps_[before]) waits.push_back(*block_steps_[before]);
     }
     const size_t steps_before = out_->steps.size();
+    const bool is_transfer =
+        !block.commands.empty() && block.commands[0].kind == program::CommandKind::kTransfer;
+    if (is_transfer) HY_TRY(RecordTransfers(block, waits));
     Ref<hal::CommandBuffer> open;
     size_t barrier_at = 0;  // commands before this one are done before the next is recorded
     const auto close = [&]() -> Status {
@@ -145,11 +214,8 @@ class Recorder {
       open = nullptr;
       return OkStatus();
     };
-    for (size_t c = 0; c < block.commands.size(); ++c) {
+    for (size_t c = 0; c < block.commands.size() && !is_transfer; ++c) {
       const program::Command& command = block.commands[c];
-      for (const uint32_t binding : command.bindings) {
-        HY_TRY(ClaimStorage(entry_.buffers[binding], block.device));
-      }
       if (command.kind == program::CommandKind::kInterpret) {
         HY_TRY(close());
         Recording::Step& step = out_->steps.emplace_back();
@@ -179,6 +245,10 @@ class Recorder {
         barrier_at = c;
       }
       HY_TRY_CONTEXT(RecordCommand(*open, command), "recording command {} '{}'", c, command.label);
+      if (step_size_ == StepSize::kOneCommand) {
+        HY_TRY(close());
+        out_->steps.back().command = &command;
+      }
     }
     HY_TRY(close());
     if (out_->steps.size() == steps_before) {
@@ -232,6 +302,7 @@ class Recorder {
         return commands.Fill(target, command.fill_value, command.fill_bytes);
       }
       case program::CommandKind::kInterpret:
+      case program::CommandKind::kTransfer:
         break;
     }
     return Internal("Command '{}' has no recording.", command.label);
@@ -249,11 +320,12 @@ class Recorder {
 
   const LoadedProgram& loaded_;
   const program::Entry& entry_;
+  const StepSize step_size_;
   std::shared_ptr<Recording> out_;
   std::vector<hal::CommandRange> ranges_;  // per Entry::buffers
   std::vector<uint32_t> block_order_;
   std::vector<std::optional<uint32_t>> block_steps_;  // the last step of each block
-  std::vector<bool> input_claimed_, output_claimed_;
+  std::map<uint32_t, uint32_t> staging_of_device_;    // index into Recording::staging
 };
 
 }  // namespace
@@ -276,8 +348,9 @@ Result<const program::Entry*> SelectEntry(const program::Program& program,
 
 Result<std::shared_ptr<const Recording>> Record(std::shared_ptr<LoadedProgram> program,
                                                 const program::Entry& entry,
-                                                std::span<const int64_t> symbols) {
-  return Recorder(std::move(program), entry, symbols).Run();
+                                                std::span<const int64_t> symbols,
+                                                StepSize step_size) {
+  return Recorder(std::move(program), entry, symbols, step_size).Run();
 }
 
 }  // namespace halyard::runtime

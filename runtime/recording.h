@@ -15,19 +15,26 @@
 namespace halyard::runtime {
 
 struct Recording {
-  // Binding slots of every step: inputs, then outputs, then arenas.
+  // Binding slots of every step: inputs, then outputs, arenas, and the staging memory of transfers.
   struct Storage {
     uint32_t device = 0;  // index into the program's devices
     int64_t size_bytes = 0;
   };
-  // What is submitted as one piece: a command buffer, or one interpreted op as a host call.
+  struct Copy {
+    hal::CommandRange source, target;
+  };
+  // What is submitted as one piece: a command buffer, one interpreted op as a host call, or copies,
+  // one after the other, by the device's queue or by the host.
   struct Step {
     uint32_t device = 0;
     uint32_t queue = 0;
     Ref<hal::CommandBuffer> commands;
+    const program::Command* command = nullptr;  // the only one of `commands`, when each is apart
     const program::Command* interpret = nullptr;
     std::vector<hal::CommandRange> interpret_ranges;  // slots or constants, per binding
     std::vector<std::vector<int64_t>> interpret_dims;
+    std::vector<Copy> copies;
+    bool host_copies = false;
     std::vector<uint32_t> waits;  // steps that must be done first
   };
 
@@ -35,12 +42,15 @@ struct Recording {
   const program::Entry* entry = nullptr;
   std::vector<int64_t> symbols;
   std::vector<Storage> inputs, outputs, arenas;
+  std::vector<Storage> staging;  // of each device that transfers stage on; page-locked
   std::vector<std::vector<int64_t>> output_dims;
   std::vector<Step> steps;           // in an order that respects the waits
   std::vector<uint32_t> last_steps;  // no other step waits for them
 
+  // The device that a caller waits on: that of the last step, where what it waits for happens.
+  uint32_t waiting_device() const { return steps.empty() ? 0 : steps.back().device; }
   uint32_t slot_count() const {
-    return static_cast<uint32_t>(inputs.size() + outputs.size() + arenas.size());
+    return static_cast<uint32_t>(inputs.size() + outputs.size() + arenas.size() + staging.size());
   }
 };
 
@@ -48,9 +58,13 @@ struct Recording {
 Result<const program::Entry*> SelectEntry(const program::Program& program,
                                           std::span<const int64_t> symbols);
 
+// One step holds as many commands as follow each other on a queue, or one, so that each can be timed.
+enum class StepSize : uint8_t { kMany, kOneCommand };
+
 // Evaluates and records. OUT_OF_RANGE when a size overflows or a range leaves its storage.
 Result<std::shared_ptr<const Recording>> Record(std::shared_ptr<LoadedProgram> program,
                                                 const program::Entry& entry,
-                                                std::span<const int64_t> symbols);
+                                                std::span<const int64_t> symbols,
+                                                StepSize step_size = StepSize::kMany);
 
 }  // namespace halyard::runtime

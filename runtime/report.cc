@@ -6,8 +6,13 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/near_names.h"
+#include "base/quantity.h"
+#include "compiler/place/prediction.h"
+#include "compiler/program/streamed.h"
 #include "runtime/recording.h"
 #include "runtime/report_html.h"
+#include "runtime/report_placement.h"
 #include "runtime/symbol_binding.h"
 
 namespace halyard::runtime {
@@ -18,14 +23,6 @@ using Json = nlohmann::ordered_json;
 // Names come from model files and need not be UTF-8.
 std::string Dump(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-std::string HumanBytes(int64_t bytes) {
-  if (bytes >= int64_t{10} << 20)
-    return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
-  if (bytes >= int64_t{10} << 10)
-    return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / (1 << 10));
-  return fmt::format("{} bytes", bytes);
 }
 
 class Reporter {
@@ -55,9 +52,13 @@ class Reporter {
       json["devices"] = DevicesJson();
       json["placement"] = RecordsJson("placement");
       json["fallbacks"] = RecordsJson("fallback");
+      if (const auto plan = FindPlan(program_)) json["plan"] = PlanJson(*plan);
+      json["predictions"] = PredictionsJson();
     }
     if (all || kind == ReportKind::kFusion) {
       json["nodes"] = RecordsJson("node");
+      json["sources"] = SourcesJson();
+      json["weights"] = WeightsJson();
       json["fusion"] = RecordsJson("fusion");
       json["dispatches"] = DispatchesJson();
     }
@@ -161,7 +162,7 @@ class Reporter {
   }
 
   struct Counts {
-    size_t dispatches = 0, copies = 0, fills = 0, interpreted = 0;
+    size_t dispatches = 0, copies = 0, fills = 0, interpreted = 0, transfers = 0;
   };
   Counts CountCommands(size_t device) const {
     Counts counts;
@@ -182,6 +183,9 @@ class Reporter {
             case program::CommandKind::kInterpret:
               ++counts.interpreted;
               break;
+            case program::CommandKind::kTransfer:
+              ++counts.transfers;
+              break;
           }
         }
       }
@@ -193,13 +197,18 @@ class Reporter {
     Line("placement");
     for (size_t d = 0; d < program_.devices.size(); ++d) {
       const Counts counts = CountCommands(d);
-      Line("  {}: {} dispatches, {} copies, {} fills, {} interpreted ops", program_.devices[d].name,
-           counts.dispatches, counts.copies, counts.fills, counts.interpreted);
+      const bool is_one = program_.devices.size() == 1;
+      Line("  {}: {}, {}, {}, {}{}", program_.devices[d].name,
+           Counted(counts.dispatches, "dispatch"), Counted(counts.copies, "copy"),
+           Counted(counts.fills, "fill"), Counted(counts.interpreted, "interpreted op"),
+           is_one ? "" : ", " + Counted(counts.transfers, "transfer") + " to it");
     }
     for (const program::Record& record : program_.records) {
       if (record.kind == "placement") Line("  {}: {}", record.subject, record.text);
     }
+    if (const auto plan = FindPlan(program_)) out_ += PlanText(*plan);
     PrintRecords("fallback", "fallbacks");
+    for (const std::string& event : loaded_.events()) Line("  {}", event);
   }
 
   void PrintFusion() {
@@ -215,10 +224,14 @@ class Reporter {
     }
   }
 
-  int64_t ConstantBytes(size_t device) const {
+  // Of the constants that the device keeps, or of those that it streams.
+  int64_t ConstantBytes(size_t device, bool is_streamed = false) const {
+    const std::vector<bool> streamed = program::StreamedConstants(program_);
     int64_t bytes = 0;
-    for (const program::Constant& constant : program_.constants) {
-      if (constant.device == device) bytes += static_cast<int64_t>(constant.size_bytes);
+    for (size_t c = 0; c < streamed.size(); ++c) {
+      const program::Constant& constant = program_.constants[c];
+      if (constant.device != device || streamed[c] != is_streamed) continue;
+      bytes += static_cast<int64_t>(constant.size_bytes);
     }
     return bytes;
   }
@@ -226,13 +239,17 @@ class Reporter {
   void PrintMemory() {
     Line("memory");
     for (size_t d = 0; d < program_.devices.size(); ++d) {
-      Line("  {}: constants {}", program_.devices[d].name, HumanBytes(ConstantBytes(d)));
+      Line("  {}: constants {}", program_.devices[d].name, FormatBytes(ConstantBytes(d)));
+      const int64_t streamed = ConstantBytes(d, true);
+      if (streamed == 0) continue;
+      Line("  {}: {} of weights stay with the host, and every run brings them",
+           program_.devices[d].name, FormatBytes(streamed));
     }
     for (const program::Entry& entry : program_.entries) {
       for (const program::Arena& arena : entry.arenas) {
         const auto size = arena.size_bytes.AsConstant();
         Line("  {}: activations {} (entry '{}')", program_.devices[arena.device].name,
-             size ? HumanBytes(*size) : FormatExpr(program_, arena.size_bytes) + " bytes",
+             size ? FormatBytes(*size) : FormatExpr(program_, arena.size_bytes) + " bytes",
              entry.name);
       }
     }
@@ -244,10 +261,10 @@ class Reporter {
   void PrintPhases() {
     Line("phases");
     for (const Phase& phase : loaded_.phases())
-      Line("  {}: {:.2f} ms", phase.name, phase.seconds * 1e3);
+      Line("  {}: {}", phase.name, FormatSeconds(phase.seconds));
     for (const CompiledVariant& variant : loaded_.variants().compiled()) {
-      Line("  compile for {}{}: {:.2f} ms{}{}", variant.sizes,
-           variant.is_background ? ", in the background" : "", variant.seconds * 1e3,
+      Line("  compile for {}{}: {}{}{}", variant.sizes,
+           variant.is_background ? ", in the background" : "", FormatSeconds(variant.seconds),
            variant.outcome.ok() ? "" : ", failed: ",
            variant.outcome.ok() ? "" : variant.outcome.ToLine());
     }
@@ -260,6 +277,44 @@ class Reporter {
     }
     return list;
   }
+
+  // What the cost model expects of kernels, by the labels of their dispatches.
+  Json PredictionsJson() const {
+    Json list = Json::array();
+    for (const program::Record& record : program_.records) {
+      if (record.kind != place::kPredictedRecord) continue;
+      const auto prediction = place::ParsePrediction(record.text);
+      if (!prediction.ok()) continue;
+      list.push_back({{"class", place::FormatOpClass(prediction->op_class)},
+                      {"seconds", prediction->seconds},
+                      {"source", place::FormatSource(prediction->source)},
+                      {"dispatches", prediction->labels}});
+    }
+    return list;
+  }
+
+  // Records whose text is a word and then a list, in lines, under these names.
+  Json LinesJson(std::string_view kind, const char* subject, const char* first,
+                 const char* rest) const {
+    Json list = Json::array();
+    for (const program::Record& record : program_.records) {
+      if (record.kind != kind) continue;
+      Json lines = Json::array();
+      size_t at = record.text.find('\n');
+      const std::string word = record.text.substr(0, at);
+      while (at != std::string::npos) {
+        const size_t end = record.text.find('\n', at + 1);
+        lines.push_back(record.text.substr(at + 1, end - at - 1));
+        at = end;
+      }
+      list.push_back({{subject, record.subject}, {first, word}, {rest, std::move(lines)}});
+    }
+    return list;
+  }
+  // The nodes of the model with their ops and outputs, and its weights, as the compiler recorded
+  // them.
+  Json SourcesJson() const { return LinesJson("source", "node", "op", "outputs"); }
+  Json WeightsJson() const { return LinesJson("weight", "weight", "type", "readers"); }
 
   Json DevicesJson() const {
     Json list = Json::array();
@@ -336,6 +391,7 @@ class Reporter {
       }
       list.push_back({{"device", program_.devices[d].name},
                       {"constant_bytes", ConstantBytes(d)},
+                      {"streamed_bytes", ConstantBytes(d, true)},
                       {"activation_bytes", std::move(arenas)}});
     }
     return {{"devices", std::move(list)}, {"notes", RecordsJson("memory")}};
@@ -371,31 +427,16 @@ Result<std::string> MakeReport(const LoadedProgram& program, ReportKind kind, Re
   return InvalidArgument("There is no report format {}.", static_cast<int>(format));
 }
 
-Result<std::string> MakeDeviceReport(const hal::Device& device, ReportFormat format) {
-  const hal::Capabilities& capabilities = device.capabilities();
-  if (format == ReportFormat::kText) return hal::FormatCapabilities(capabilities);
-  if (format != ReportFormat::kJson)
-    return Unimplemented("Devices are reported as text or JSON only.");
-  Json fields = Json::object();
-  hal::VisitFields(
-      capabilities, [&](std::string_view name, std::string_view value, hal::Source source) {
-        if (source == hal::Source::kUnknown) {
-          fields[std::string(name)] = nullptr;
-          return;
-        }
-        fields[std::string(name)] = {{"value", value}, {"source", hal::FormatSource(source)}};
-      });
-  Json json;
-  json["path"] = device.path();
-  json["fields"] = std::move(fields);
-  json["features"] = capabilities.features;
-  json["notes"] = capabilities.notes;
-  return Dump(json);
-}
-
 Result<std::vector<DeviceMemory>> PredictMemory(const LoadedProgram& loaded,
                                                 const std::map<std::string, int64_t>& symbols) {
-  const program::Program& program = loaded.program();
+  const auto path_of = [&](uint32_t from, uint32_t to) { return loaded.path(from, to); };
+  return PredictMemory(loaded.program(), loaded.devices(), path_of, symbols);
+}
+
+Result<std::vector<DeviceMemory>> PredictMemory(
+    const program::Program& program, std::span<const Ref<hal::Device>> devices,
+    const std::function<TransferPath(uint32_t from, uint32_t to)>& path_of,
+    const std::map<std::string, int64_t>& symbols) {
   std::vector<int64_t> values;
   for (const program::Symbol& symbol : program.symbols) {
     const auto given = symbols.find(symbol.name);
@@ -408,7 +449,10 @@ Result<std::vector<DeviceMemory>> PredictMemory(const LoadedProgram& loaded,
   for (const auto& [name, value] : symbols) {
     const auto is_name = [&n = name](const program::Symbol& s) { return s.name == n; };
     if (std::none_of(program.symbols.begin(), program.symbols.end(), is_name)) {
-      return InvalidArgument("The program has no symbol '{}'.", name);
+      std::vector<std::string> known;
+      for (const program::Symbol& symbol : program.symbols) known.push_back(symbol.name);
+      return InvalidArgument("The program has no symbol '{}'; its symbols: {}.", name,
+                             NamesLike(name, known));
     }
   }
   std::vector<DeviceMemory> out(program.devices.size());
@@ -418,8 +462,11 @@ Result<std::vector<DeviceMemory>> PredictMemory(const LoadedProgram& loaded,
       return OutOfRange("The memory exceeds 64 bits.");
     return OkStatus();
   };
-  for (const program::Constant& constant : program.constants) {
-    HY_TRY(add(out[constant.device].constant_bytes, static_cast<int64_t>(constant.size_bytes)));
+  const std::vector<bool> streamed = program::StreamedConstants(program);
+  for (size_t c = 0; c < streamed.size(); ++c) {
+    DeviceMemory& memory = out[program.constants[c].device];
+    HY_TRY(add(streamed[c] ? memory.streamed_bytes : memory.constant_bytes,
+               static_cast<int64_t>(program.constants[c].size_bytes)));
   }
   HY_ASSIGN(const program::Entry* entry, SelectEntry(program, values));
   for (const program::Arena& arena : entry->arenas) {
@@ -429,7 +476,21 @@ Result<std::vector<DeviceMemory>> PredictMemory(const LoadedProgram& loaded,
   for (const auto* list : {&entry->inputs, &entry->outputs}) {
     for (const program::TensorDesc& tensor : *list) {
       HY_ASSIGN(const int64_t bytes, TensorBytes(tensor, values));
-      if (!out.empty()) HY_TRY(add(out[0].io_bytes, bytes));
+      DeviceMemory& memory = out[tensor.device];
+      HY_TRY(add(memory.io_bytes, bytes));
+      if (!SharesHostMemory(*devices[tensor.device])) HY_TRY(add(memory.staging_bytes, bytes));
+    }
+  }
+  for (const program::Block& block : entry->blocks) {
+    for (const program::Command& command : block.commands) {
+      if (command.kind != program::CommandKind::kTransfer) continue;
+      const program::BufferRange& source = entry->buffers[command.bindings[0]];
+      HY_ASSIGN(const int64_t bytes, source.size.Evaluate(values));
+      const uint32_t from = program.DeviceOf(*entry, source);
+      if (from == block.device) continue;  // streamed weights
+      const TransferPath path = path_of(from, block.device);
+      if (path.stages_out) HY_TRY(add(out[from].staging_bytes, StagingBytes(bytes)));
+      if (path.stages_in) HY_TRY(add(out[block.device].staging_bytes, StagingBytes(bytes)));
     }
   }
   return out;

@@ -6,6 +6,10 @@
 #include <iterator>
 #include <map>
 
+#include "base/escape_html.h"
+#include "compiler/place/prediction.h"
+#include "compiler/program/work.h"
+#include "runtime/report_placement.h"
 #include "runtime/symbol_binding.h"
 
 namespace halyard::runtime {
@@ -33,31 +37,6 @@ function sortBy(th) {
 constexpr std::string_view kColours[] = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1",
                                          "#76b7b2", "#e15759", "#9c755f", "#edc948"};
 
-std::string_view ColourOf(size_t index) { return kColours[index % std::size(kColours)]; }
-
-std::string Escape(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return out;
-}
-
 std::string_view KindName(program::CommandKind kind) {
   switch (kind) {
     case program::CommandKind::kDispatch:
@@ -68,6 +47,8 @@ std::string_view KindName(program::CommandKind kind) {
       return "fill";
     case program::CommandKind::kInterpret:
       return "interpreter";
+    case program::CommandKind::kTransfer:
+      return "transfer";
   }
   return "";
 }
@@ -93,18 +74,20 @@ class Page {
 
   Result<std::string> Write() {
     Add("<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{}</title>\n",
-        Escape(program_.model_name));
+        EscapeHtml(program_.model_name));
     out_ += kHead;
-    Add("<h1>{}</h1>\n", Escape(program_.model_name));
+    Add("<h1>{}</h1>\n", EscapeHtml(program_.model_name));
     for (size_t s = 0; s < symbols_.size(); ++s) {
-      Add("<p>Sizes are drawn for {} = {}.</p>\n", Escape(program_.symbols[s].name), symbols_[s]);
+      Add("<p>Sizes are drawn for {} = {}.</p>\n", EscapeHtml(program_.symbols[s].name),
+          symbols_[s]);
     }
     Add("<p>");
     for (size_t d = 0; d < program_.devices.size(); ++d) {
       Add("<span class=\"swatch\" style=\"background:{}\"></span> {} ({}) ", ColourOf(d),
-          Escape(program_.devices[d].name), Escape(program_.devices[d].identity));
+          EscapeHtml(program_.devices[d].name), EscapeHtml(program_.devices[d].identity));
     }
     Add("</p>\n");
+    if (const auto plan = FindPlan(program_)) out_ += PlanHtml(*plan);
     for (const program::Entry& entry : program_.entries) {
       WriteSignature(entry);
       WriteTable(entry);
@@ -123,11 +106,12 @@ class Page {
   }
 
   void WriteSignature(const program::Entry& entry) {
-    Add("<h2>{}</h2>\n<p>", Escape(entry.name));
+    Add("<h2>{}</h2>\n<p>", EscapeHtml(entry.name));
     for (const auto* list : {&entry.inputs, &entry.outputs}) {
       for (const program::TensorDesc& tensor : *list) {
         Add("{} <b>{}</b>: {}[{}]<br>\n", list == &entry.inputs ? "input" : "output",
-            Escape(tensor.name), FormatDType(tensor.dtype), Escape(FormatDims(program_, tensor)));
+            EscapeHtml(tensor.name), FormatDType(tensor.dtype),
+            EscapeHtml(FormatDims(program_, tensor)));
       }
     }
     Add("</p>\n");
@@ -152,10 +136,10 @@ class Page {
         const auto nodes = nodes_.find(command.label);
         Add("<tr><td class=\"number\">{}</td><td>{}</td><td>{}</td><td>{}</td>"
             "<td class=\"number\" data-key=\"{}\">{}</td><td>{}</td><td>{}</td></tr>\n",
-            number++, Escape(command.label), KindName(command.kind),
-            Escape(program_.devices[block.device].name), bytes, bytes,
-            nodes == nodes_.end() ? "" : Escape(nodes->second),
-            schedule == schedules_.end() ? "" : Escape(schedule->second));
+            number++, EscapeHtml(command.label), KindName(command.kind),
+            EscapeHtml(program_.devices[block.device].name), bytes, bytes,
+            nodes == nodes_.end() ? "" : EscapeHtml(nodes->second),
+            schedule == schedules_.end() ? "" : EscapeHtml(schedule->second));
       }
     }
     Add("</tbody></table>\n");
@@ -166,7 +150,7 @@ class Page {
     constexpr int kStep = 18, kLeft = 220;
     const program::Block& block = entry.blocks[index];
     Add("<h3>Order on {} queue {}</h3>\n<svg width=\"900\" height=\"{}\">\n",
-        Escape(program_.devices[block.device].name), block.queue,
+        EscapeHtml(program_.devices[block.device].name), block.queue,
         kStep * (block.commands.size() + 1));
     const auto y_of = [&](size_t command) { return static_cast<int>(command) * kStep + kStep; };
     for (size_t c = 0; c < block.commands.size(); ++c) {
@@ -179,7 +163,7 @@ class Page {
             kLeft, from, kLeft - bend, y);
       }
       Add("<circle cx=\"{}\" cy=\"{}\" r=\"5\" fill=\"{}\"/><text x=\"{}\" y=\"{}\">{}</text>\n",
-          kLeft, y, ColourOf(block.device), kLeft + 12, y + 4, Escape(block.commands[c].label));
+          kLeft, y, ColourOf(block.device), kLeft + 12, y + 4, EscapeHtml(block.commands[c].label));
     }
     Add("</svg>\n");
   }
@@ -209,7 +193,7 @@ class Page {
     const double x_scale = kWidth / static_cast<double>(std::max<size_t>(step, 1));
     const double y_scale = kHeight / static_cast<double>(std::max<int64_t>(total, 1));
     Add("<h3>Memory of {}: {} bytes of activations</h3>\n<svg width=\"{}\" height=\"{}\">\n",
-        Escape(program_.devices[entry.arenas[arena].device].name), total, kWidth, kHeight);
+        EscapeHtml(program_.devices[entry.arenas[arena].device].name), total, kWidth, kHeight);
     for (const auto& [index, life] : lives) {
       const program::BufferRange& range = entry.buffers[index];
       HY_ASSIGN(const int64_t offset, range.offset.Evaluate(symbols_));
@@ -220,8 +204,8 @@ class Page {
           "stroke=\"#fff\"><title>{}: {} bytes at {}, commands {} to {}</title></rect>\n",
           static_cast<double>(life.first) * x_scale, top,
           static_cast<double>(life.last - life.first + 1) * x_scale,
-          std::max(static_cast<double>(size) * y_scale, 0.5), ColourOf(index), Escape(range.name),
-          size, offset, life.first, life.last);
+          std::max(static_cast<double>(size) * y_scale, 0.5), ColourOf(index),
+          EscapeHtml(range.name), size, offset, life.first, life.last);
     }
     Add("</svg>\n");
     return OkStatus();
@@ -234,9 +218,12 @@ class Page {
     }
     Add("</tr></thead><tbody>\n");
     for (const program::Record& record : program_.records) {
-      if (record.kind == "schedule" || record.kind == "node") continue;
-      Add("<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n", Escape(record.kind),
-          Escape(record.subject), Escape(record.text));
+      if (record.kind == "schedule" || record.kind == "node" || record.kind == "plan" ||
+          record.kind == program::kWorkRecord || record.kind == place::kPredictedRecord) {
+        continue;
+      }
+      Add("<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n", EscapeHtml(record.kind),
+          EscapeHtml(record.subject), EscapeHtml(record.text));
     }
     Add("</tbody></table>\n");
   }
@@ -248,6 +235,8 @@ class Page {
 };
 
 }  // namespace
+
+std::string_view ColourOf(size_t index) { return kColours[index % std::size(kColours)]; }
 
 Result<std::string> MakeHtmlReport(const program::Program& program) {
   return Page(program).Write();

@@ -6,11 +6,17 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/quantity.h"
+#include "runtime/memory_caps.h"
 
 namespace halyard::runtime {
 namespace {
 
 constexpr size_t kMaxRecordings = 16;  // sets of symbol values that stay recorded
+
+// A run ends every step semaphore at its serial number times this: the copies of one step have
+// values of their own in between.
+constexpr uint64_t kValuesPerRun = uint64_t{1} << 20;
 
 class BusyGuard {
  public:
@@ -27,6 +33,10 @@ class BusyGuard {
   bool owns_;
 };
 
+StepSize StepSizeOf(const SessionOptions& options) {
+  return options.time_commands ? StepSize::kOneCommand : StepSize::kMany;
+}
+
 Status BusyFailure() {
   return Busy("Another thread is using the session; a session serves one thread at a time.");
 }
@@ -38,13 +48,30 @@ Status RunEvent::Wait(int64_t timeout_ns) const {
   return device->Wait({&point, 1}, hal::WaitMode::kAll, timeout_ns);
 }
 
+Result<int64_t> RunEvent::DeviceNanoseconds() const {
+  if (!times) {
+    return FailedPrecondition(
+        "The run was not measured; its session must be created with time_runs = 1.");
+  }
+  HY_TRY(Wait(0));
+  int64_t sum = 0;
+  for (const Ref<hal::CommandTime>& time : *times) {
+    if (!time) continue;
+    if (time->nanoseconds() < 0) {
+      return Unimplemented("The device '{}' has no clock for its commands.", device->path());
+    }
+    sum += time->nanoseconds();
+  }
+  return sum;
+}
+
 std::shared_ptr<Session> Session::Create(std::shared_ptr<LoadedProgram> program,
                                          SessionOptions options) {
   return std::shared_ptr<Session>(new Session(std::move(program), std::move(options)));
 }
 
 Session::Session(std::shared_ptr<LoadedProgram> program, SessionOptions options)
-    : program_(std::move(program)), options_(std::move(options)) {
+    : program_(std::move(program)), active_(program_), options_(std::move(options)) {
   symbols_.resize(program_->program().symbols.size());
 }
 
@@ -53,7 +80,10 @@ Session::~Session() { WaitIdle(); }
 void Session::WaitIdle() {
   if (!in_flight_) return;
   // The outcome belongs to the event of that run.
-  if (!last_.Wait(hal::kInfiniteTimeout).ok()) Forget();
+  if (const Status status = last_.Wait(hal::kInfiniteTimeout); !status.ok()) {
+    ReplaceIfLost(status);
+    Forget();
+  }
   in_flight_ = false;
   last_ = {};
 }
@@ -67,7 +97,9 @@ void Session::Abandon() {
         ->Wait({&point, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout)
         .Ignore();
   };
-  for (uint32_t i = 0; i < queued_steps_; ++i) wait(step_semaphores_[i].get(), serial_);
+  for (uint32_t i = 0; i < queued_steps_; ++i) {
+    wait(step_semaphores_[i].get(), serial_ * kValuesPerRun);
+  }
   if (transfer_semaphore_) wait(transfer_semaphore_.get(), transfer_value_);
   Forget();
 }
@@ -81,31 +113,54 @@ void Session::Forget() {
 
 // Recordings --------------------------------------------------------------------------------------
 
+void Session::ReplaceIfLost(const Status& status) {
+  has_lost_device_ = has_lost_device_ || status.code() == StatusCode::kDeviceLost;
+}
+
+// After a lost device: the program that its own program became, if there is one.
+Status Session::Replace() {
+  if (!has_lost_device_) return OkStatus();
+  HY_ASSIGN(auto replacement, active_->Replacement());
+  if (!replacement) return OkStatus();
+  active_ = std::move(replacement);
+  has_lost_device_ = false;
+  recordings_.clear();
+  current_.reset();
+  for (auto* ports : {&input_ports_, &output_ports_, &arena_ports_, &staging_ports_}) {
+    ports->clear();
+  }
+  bindings_.clear();
+  device_bindings_.clear();
+  symbols_.assign(active_->program().symbols.size(), 0);
+  Forget();
+  return OkStatus();
+}
+
 Result<std::shared_ptr<LoadedProgram>> Session::FindVariant() {
   if (symbols_.empty() || options_.on_new_shapes == NewShapes::kGeneric) {
     return std::shared_ptr<LoadedProgram>();
   }
   Variants::Sizes sizes;
-  const std::vector<program::Symbol>& symbols = program_->program().symbols;
+  const std::vector<program::Symbol>& symbols = active_->program().symbols;
   for (size_t i = 0; i < symbols.size(); ++i) sizes[symbols[i].name] = symbols_[i];
   VariantMode mode = VariantMode::kFind;
   if (options_.on_new_shapes == NewShapes::kCompile) mode = VariantMode::kCompile;
   if (options_.on_new_shapes == NewShapes::kCompileLater) mode = VariantMode::kCompileLater;
-  return program_->variants().Get(sizes, mode);
+  return active_->variants().Get(sizes, mode);
 }
 
 // Forgets recordings of the program for any sizes when a compile has ended since they were made:
 // one of them may have a variant now.
 void Session::DropMeanwhile() {
-  const uint64_t count = program_->variants().background_count();
+  const uint64_t count = active_->variants().background_count();
   if (count == seen_background_count_) return;
   seen_background_count_ = count;
-  std::erase_if(recordings_, [&](const auto& recording) { return recording->program == program_; });
+  std::erase_if(recordings_, [&](const auto& recording) { return recording->program == active_; });
 }
 
 Result<std::shared_ptr<const Recording>> Session::FindRecording(
     std::span<const CallTensor> inputs) {
-  const program::Program& program = program_->program();
+  const program::Program& program = active_->program();
   if (program.entries.empty()) return InvalidArgument("The program has no entry.");
   shapes_.clear();
   for (const CallTensor& input : inputs) shapes_.push_back({input.dtype, input.dims});
@@ -124,13 +179,19 @@ Result<std::shared_ptr<const Recording>> Session::FindRecording(
     std::vector<int64_t> values(variant->program().symbols.size());
     HY_TRY(BindSymbols(variant->program(), variant->program().entries.front(), shapes_, values));
     HY_ASSIGN(const program::Entry* entry, SelectEntry(variant->program(), values));
-    HY_ASSIGN(const auto recording, Record(variant, *entry, values));
+    HY_ASSIGN(const auto recording, Record(variant, *entry, values, StepSizeOf(options_)));
     auto renamed = std::make_shared<Recording>(*recording);
     renamed->symbols = symbols_;  // found again by the generic program's values
     made = std::move(renamed);
   } else {
     HY_ASSIGN(const program::Entry* entry, SelectEntry(program, symbols_));
-    HY_ASSIGN(made, Record(program_, *entry, symbols_));
+    HY_ASSIGN(made, Record(active_, *entry, symbols_, StepSizeOf(options_)));
+  }
+  if (const LoadedProgram& runs = *made->program; !runs.memory_caps().empty()) {
+    const std::vector<int64_t> sizes = SymbolsOf(runs);
+    std::map<std::string, int64_t> values;
+    for (size_t i = 0; i < sizes.size(); ++i) values[runs.program().symbols[i].name] = sizes[i];
+    HY_TRY(CheckMemoryCaps(runs, values));
   }
   if (recordings_.size() == kMaxRecordings) recordings_.pop_back();
   recordings_.insert(recordings_.begin(), made);
@@ -315,10 +376,44 @@ Status Session::BindArenas() {
   return OkStatus();
 }
 
+Status Session::BindStaging() {
+  const Recording& recording = *current_;
+  staging_ports_.resize(std::max(staging_ports_.size(), recording.staging.size()));
+  const size_t first = recording.inputs.size() + recording.outputs.size() + recording.arenas.size();
+  for (size_t i = 0; i < recording.staging.size(); ++i) {
+    Port& port = staging_ports_[i];
+    const Recording::Storage& staging = recording.staging[i];
+    hal::Device& device = *recording.program->device(staging.device);
+    if (!port.buffer || port.buffer->device() != &device || port.capacity < staging.size_bytes) {
+      port = {};
+      auto buffer = device.AllocateBuffer(hal::MemoryKind::kStaging, staging.size_bytes);
+      HY_TRY_CONTEXT(buffer, "allocating {} bytes for transfers", staging.size_bytes);
+      port.buffer = std::move(buffer).value();
+      port.capacity = staging.size_bytes;
+    }
+    bindings_[first + i] = {port.buffer.get(), 0, staging.size_bytes};
+  }
+  return OkStatus();
+}
+
+void Session::SplitBindings() {
+  const Recording& recording = *current_;
+  device_bindings_.resize(recording.program->devices().size());
+  for (auto& bindings : device_bindings_) bindings.assign(bindings_.size(), {});
+  size_t slot = 0;
+  for (const auto* list : {&recording.inputs, &recording.outputs, &recording.arenas}) {
+    for (const Recording::Storage& storage : *list) {
+      device_bindings_[storage.device][slot] = bindings_[slot];
+      ++slot;
+    }
+  }
+}
+
 // Submission --------------------------------------------------------------------------------------
 
 Result<hal::Semaphore*> Session::StepSemaphore(uint32_t index, const Recording& recording) {
-  const uint32_t device = index < recording.steps.size() ? recording.steps[index].device : 0;
+  const uint32_t device =
+      index < recording.steps.size() ? recording.steps[index].device : recording.waiting_device();
   if (step_semaphores_.size() <= index) {
     step_semaphores_.resize(index + 1);
     step_semaphore_devices_.resize(index + 1, UINT32_MAX);
@@ -330,53 +425,83 @@ Result<hal::Semaphore*> Session::StepSemaphore(uint32_t index, const Recording& 
   return step_semaphores_[index].get();
 }
 
+Status Session::SubmitCopies(const Recording::Step& step, hal::Ordering ordering) {
+  const Recording& recording = *current_;
+  hal::Device& device = *recording.program->device(step.device);
+  const hal::SemaphorePoint last = ordering.signals[0];
+  hal::SemaphorePoint before;
+  for (size_t i = 0; i < step.copies.size(); ++i) {
+    const hal::SemaphorePoint done{last.semaphore, last.value - (step.copies.size() - 1 - i)};
+    if (i > 0) ordering.waits = {&before, 1};
+    ordering.signals = {&done, 1};
+    HY_TRY(device.QueueCopy(step.queue, ordering, Resolve(step.copies[i].source),
+                            Resolve(step.copies[i].target)));
+    before = done;
+  }
+  return OkStatus();
+}
+
 Status Session::SubmitStep(uint32_t index, bool caller_waits) {
   const Recording& recording = *current_;
   const Recording::Step& step = recording.steps[index];
   hal::Device& device = *recording.program->device(step.device);
   wait_points_.clear();
   for (const uint32_t before : step.waits) {
-    wait_points_.push_back({step_semaphores_[before].get(), serial_});
+    wait_points_.push_back({step_semaphores_[before].get(), serial_ * kValuesPerRun});
   }
+  if (is_behind_) wait_points_.push_back({last_.semaphore.get(), last_.value});
   if (step.waits.empty() && transfer_value_ > 0) {
     wait_points_.push_back({transfer_semaphore_.get(), transfer_value_});
   }
   HY_ASSIGN(hal::Semaphore * semaphore, StepSemaphore(index, recording));
-  const hal::SemaphorePoint signal{semaphore, serial_};
+  const hal::SemaphorePoint signal{semaphore, serial_ * kValuesPerRun};
   hal::Ordering ordering;
   ordering.waits = wait_points_;
   ordering.signals = {&signal, 1};
-  ordering.caller_waits = caller_waits;
-  if (step.interpret != nullptr) {
-    InterpretCall& call = interpret_calls_[index];
+  // Nobody waits for the other devices of the program.
+  ordering.caller_waits = caller_waits && step.device == recording.waiting_device();
+  if (step.interpret != nullptr || step.host_copies) {
+    HostStep& call = host_steps_[index];
     call = {this, &recording, index};
     hal::HostCall host_call;
     host_call.context = &call;
     host_call.function = [](void* context) -> Status {
-      const auto* self = static_cast<InterpretCall*>(context);
-      return CatchAll([&] { return self->session->RunInterpreted(*self); });
+      const auto* self = static_cast<HostStep*>(context);
+      return CatchAll([&] { return self->session->RunHostStep(*self); });
     };
     return device.QueueHostCall(step.queue, ordering, host_call);
   }
+  if (!step.copies.empty()) return SubmitCopies(step, ordering);
   hal::SubmitInfo info;
   info.ordering = ordering;
   info.commands = step.commands.get();
-  info.bindings = bindings_;
+  if (info.commands != nullptr) info.bindings = device_bindings_[step.device];
+  if (times_ != nullptr && info.commands != nullptr) {
+    (*times_)[index] = MakeRef<hal::CommandTime>();
+    info.time = (*times_)[index].get();
+  }
   return device.Submit(step.queue, info);
 }
 
 Status Session::SubmitSteps(bool caller_waits) {
   const Recording& recording = *current_;
-  interpret_calls_.resize(recording.steps.size());
+  host_steps_.resize(recording.steps.size());
+  std::shared_ptr<std::vector<Ref<hal::CommandTime>>> times;
+  if (options_.time_runs || profile_) {
+    times = std::make_shared<std::vector<Ref<hal::CommandTime>>>(recording.steps.size());
+  }
+  times_ = times.get();
   for (uint32_t i = 0; i < recording.steps.size(); ++i) {
+    const int64_t start_ns = profile_ ? profile_->NowNs() : 0;
     HY_TRY(SubmitStep(i, caller_waits));
     queued_steps_ = i + 1;
+    if (profile_) HY_TRY(TimeStep(i, start_ns));
   }
   // The end of the run: the one step, or a join of the last ones, then the downloads.
-  hal::Device& device = *recording.program->device(0);
+  hal::Device& device = *recording.program->device(recording.waiting_device());
   wait_points_.clear();
   for (const uint32_t last : recording.last_steps) {
-    wait_points_.push_back({step_semaphores_[last].get(), serial_});
+    wait_points_.push_back({step_semaphores_[last].get(), serial_ * kValuesPerRun});
   }
   hal::SemaphorePoint end;
   if (wait_points_.size() == 1) {
@@ -384,7 +509,7 @@ Status Session::SubmitSteps(bool caller_waits) {
   } else {
     const auto join = static_cast<uint32_t>(recording.steps.size());
     HY_ASSIGN(hal::Semaphore * semaphore, StepSemaphore(join, recording));
-    end = {semaphore, serial_};
+    end = {semaphore, serial_ * kValuesPerRun};
     hal::SubmitInfo info;
     info.ordering.waits = wait_points_;
     info.ordering.signals = {&end, 1};
@@ -405,15 +530,21 @@ Status Session::SubmitSteps(bool caller_waits) {
     hal::Ordering ordering;
     ordering.waits = {&wait, 1};
     ordering.signals = {&end, 1};
-    ordering.caller_waits = caller_waits;
+    ordering.caller_waits = caller_waits && &owner == &device;
+    const int64_t start_ns = profile_ ? profile_->NowNs() : 0;
     HY_TRY(owner.QueueCopy(0, ordering, binding, {port.staging.get(), 0, binding.size_bytes}));
     ++transfer_value_;
+    if (!profile_) continue;
+    const int64_t submitted_ns = profile_->NowNs();
+    HY_TRY(WaitFor(owner, end));
+    profile_->AddTensor(TimedKind::kOutput, recording.entry->outputs[i].name, owner,
+                        binding.size_bytes, start_ns, submitted_ns);
   }
   if (!caller_waits && !copy_outs_.empty()) {
     const auto copy = static_cast<uint32_t>(recording.steps.size()) + 1;
     HY_ASSIGN(hal::Semaphore * semaphore, StepSemaphore(copy, recording));
     const hal::SemaphorePoint wait = end;
-    end = {semaphore, serial_};
+    end = {semaphore, serial_ * kValuesPerRun};
     hal::Ordering ordering;
     ordering.waits = {&wait, 1};
     ordering.signals = {&end, 1};
@@ -425,7 +556,9 @@ Status Session::SubmitSteps(bool caller_waits) {
     };
     HY_TRY(device.QueueHostCall(0, ordering, call));
   }
-  last_.device = recording.program->device(0);
+  last_.times = std::move(times);
+  last_.profile = profile_;
+  last_.device = recording.program->device(recording.waiting_device());
   last_.semaphore = Ref<hal::Semaphore>::Share(end.semaphore);
   last_.value = end.value;
   in_flight_ = true;
@@ -445,22 +578,50 @@ Status Session::Bind(std::span<const CallTensor> inputs, std::span<const CallTen
   input_ports_.resize(inputs.size());
   output_ports_.resize(outputs.size());
   HY_TRY(BindArenas());
+  HY_TRY(BindStaging());
   for (size_t i = 0; i < outputs.size(); ++i) HY_TRY(BindOutput(i, outputs[i], results[i]));
-  for (size_t i = 0; i < inputs.size(); ++i) HY_TRY(BindInput(i, inputs[i]));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const int64_t start_ns = profile_ ? profile_->NowNs() : 0;
+    HY_TRY(BindInput(i, inputs[i]));
+    if (profile_) HY_TRY(TimeInput(i, start_ns));
+  }
+  SplitBindings();
   return OkStatus();
+}
+
+bool Session::RunsOnDeviceAlone(const Recording& recording, std::span<const CallTensor> inputs,
+                                std::span<const CallTensor> outputs) {
+  const auto is_in_buffer = [](const CallTensor& tensor) { return tensor.buffer != nullptr; };
+  return recording.steps.size() == 1 && recording.steps[0].commands &&
+         std::all_of(inputs.begin(), inputs.end(), is_in_buffer) &&
+         std::all_of(outputs.begin(), outputs.end(), is_in_buffer);
 }
 
 Status Session::Start(std::span<const CallTensor> inputs, std::span<const CallTensor> outputs,
                       std::span<CallResult> results, bool caller_waits) {
-  WaitIdle();
-  HY_ASSIGN(current_, FindRecording(inputs));
+  if (in_flight_ && (!is_alone_ || !last_.semaphore->status().ok())) WaitIdle();
+  if (has_lost_device_) {
+    WaitIdle();
+    HY_TRY(Replace());
+  }
+  HY_ASSIGN(auto found, FindRecording(inputs));
+  const bool is_alone = RunsOnDeviceAlone(*found, inputs, outputs);
+  // A failed semaphore is not used again.
+  if (in_flight_ && !(is_alone && found == current_ && last_.semaphore->status().ok())) WaitIdle();
+  is_behind_ = in_flight_;
+  is_alone_ = is_alone;
+  current_ = std::move(found);
   const Recording& recording = *current_;
   if (outputs.size() != recording.outputs.size() || results.size() != outputs.size()) {
-    return InvalidArgument("The call gives {} outputs; the program has {}.", outputs.size(),
-                           recording.outputs.size());
+    return InvalidArgument("The call gives {}; the program has {}.",
+                           Counted(outputs.size(), "output"), recording.outputs.size());
   }
   ++serial_;
   queued_steps_ = 0;
+  profile_.reset();
+  if (options_.time_commands) {
+    profile_ = std::make_shared<RunProfile>(recording, SymbolsOf(*recording.program));
+  }
   Status status;
   try {
     status = Bind(inputs, outputs, results);
@@ -469,7 +630,10 @@ Status Session::Start(std::span<const CallTensor> inputs, std::span<const CallTe
     Abandon();  // what is queued names this session
     throw;
   }
-  if (!status.ok()) Abandon();
+  if (!status.ok()) {
+    ReplaceIfLost(status);
+    Abandon();
+  }
   return status;
 }
 
@@ -483,6 +647,7 @@ Status Session::Run(std::span<const CallTensor> inputs, std::span<const CallTens
     Status status = last_.device->Wait({&end, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout);
     in_flight_ = false;
     if (!status.ok()) {
+      ReplaceIfLost(status);
       Forget();
       return status.WithContext(fmt::format("running '{}'", program_->program().model_name));
     }
@@ -497,28 +662,104 @@ Result<RunEvent> Session::Submit(std::span<const CallTensor> inputs,
   const BusyGuard guard(is_busy_);
   if (!guard.owns()) return BusyFailure();
   return poison_.Run("session", AfterBadAlloc::kUsable, [&]() -> Result<RunEvent> {
-    HY_TRY(Start(inputs, outputs, results, false));
-    HY_TRY(last_.device->Flush());
+    HY_TRY(Start(inputs, outputs, results, options_.time_commands));
+    HY_TRY(options_.time_commands ? FinishTimedRun() : last_.device->Flush());
     RunEvent event = last_;
     event.keep_alive = shared_from_this();
     return event;
   });
 }
 
-// Interpreted ops ---------------------------------------------------------------------------------
+// Timing of commands ------------------------------------------------------------------------------
 
-Result<uint8_t*> Session::HostAddress(const hal::CommandRange& range) {
-  hal::Buffer* buffer = range.buffer;
-  int64_t offset = range.offset;
-  if (buffer == nullptr) {
-    buffer = bindings_[range.slot].buffer;
-    offset += bindings_[range.slot].offset;
+std::vector<int64_t> Session::SymbolsOf(const LoadedProgram& program) const {
+  if (&program == active_.get()) return symbols_;
+  // A variant: its symbols are some of those of the program for any sizes, by name.
+  std::vector<int64_t> values;
+  const std::vector<program::Symbol>& all = active_->program().symbols;
+  for (const program::Symbol& symbol : program.program().symbols) {
+    const auto found = std::find_if(all.begin(), all.end(),
+                                    [&](const auto& other) { return other.name == symbol.name; });
+    values.push_back(found == all.end() ? 0 : symbols_[static_cast<size_t>(found - all.begin())]);
   }
-  return buffer->Map(offset, range.size_bytes);
+  return values;
 }
 
-Status Session::RunInterpreted(const InterpretCall& call) {
+Status Session::WaitFor(hal::Device& device, hal::SemaphorePoint point) {
+  return device.Wait({&point, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout);
+}
+
+Status Session::TimeInput(size_t index, int64_t start_ns) {
+  const Port& port = input_ports_[index];
+  const hal::BufferRange& binding = bindings_[index];
+  const bool is_copied = port.buffer && binding.buffer == port.buffer.get();
+  if (!is_copied || binding.size_bytes == 0) return OkStatus();
+  hal::Device& device = *current_->program->device(current_->inputs[index].device);
+  const int64_t submitted_ns = profile_->NowNs();
+  if (port.staging) HY_TRY(WaitFor(device, {transfer_semaphore_.get(), transfer_value_}));
+  profile_->AddTensor(TimedKind::kInput, current_->entry->inputs[index].name, device,
+                      binding.size_bytes, start_ns, submitted_ns);
+  return OkStatus();
+}
+
+Status Session::TimeStep(uint32_t index, int64_t start_ns) {
+  const int64_t submitted_ns = profile_->NowNs();
+  hal::Device& device = *current_->program->device(current_->steps[index].device);
+  HY_TRY(WaitFor(device, {step_semaphores_[index].get(), serial_ * kValuesPerRun}));
+  profile_->AddStep(*current_, index, start_ns, submitted_ns, (*times_)[index].get());
+  return OkStatus();
+}
+
+Status Session::FinishTimedRun() {
+  const Status status = last_.Wait(hal::kInfiniteTimeout);
+  in_flight_ = false;
+  if (!status.ok()) {
+    ReplaceIfLost(status);
+    Forget();
+    return status;
+  }
+  const int64_t start_ns = profile_->NowNs();
+  CopyOutputs();
+  int64_t bytes = 0;
+  for (const CopyOut& copy : copy_outs_) bytes += copy.size_bytes;
+  if (bytes > 0) {
+    profile_->AddTensor(TimedKind::kOutput, "outputs", *last_.device, bytes, start_ns,
+                        profile_->NowNs());
+  }
+  return OkStatus();
+}
+
+// Steps on the host -------------------------------------------------------------------------------
+
+hal::BufferRange Session::Resolve(const hal::CommandRange& range) const {
+  if (range.buffer != nullptr) return {range.buffer, range.offset, range.size_bytes};
+  const hal::BufferRange& bound = bindings_[range.slot];
+  return {bound.buffer, bound.offset + range.offset, range.size_bytes};
+}
+
+Result<uint8_t*> Session::HostAddress(const hal::CommandRange& range) {
+  const hal::BufferRange at = Resolve(range);
+  return at.buffer->Map(at.offset, at.size_bytes);
+}
+
+Status Session::RunHostStep(const HostStep& call) {
   const Recording::Step& step = call.recording->steps[call.step];
+  return step.host_copies ? RunHostCopies(step) : RunInterpreted(*call.recording, step);
+}
+
+Status Session::RunHostCopies(const Recording::Step& step) {
+  for (const Recording::Copy& copy : step.copies) {
+    const hal::BufferRange from = Resolve(copy.source), to = Resolve(copy.target);
+    HY_TRY(from.buffer->InvalidateMapped(from.offset, from.size_bytes));
+    HY_ASSIGN(const uint8_t* source, from.buffer->Map(from.offset, from.size_bytes));
+    HY_ASSIGN(uint8_t * target, to.buffer->Map(to.offset, to.size_bytes));
+    std::memcpy(target, source, static_cast<size_t>(from.size_bytes));
+    HY_TRY(to.buffer->FlushMapped(to.offset, to.size_bytes));
+  }
+  return OkStatus();
+}
+
+Status Session::RunInterpreted(const Recording& recording, const Recording::Step& step) {
   const program::Command& command = *step.interpret;
   if (!options_.interpreter) {
     return Unavailable(
@@ -540,6 +781,10 @@ Status Session::RunInterpreted(const InterpretCall& call) {
     } else {
       request.results.emplace_back(address, size);
     }
+  }
+  const std::vector<program::Symbol>& symbols = recording.program->program().symbols;
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    request.symbols.emplace_back(symbols[i].name, recording.symbols[i]);
   }
   return options_.interpreter(request).WithContext(fmt::format("interpreting '{}'", command.label));
 }

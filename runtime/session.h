@@ -15,6 +15,7 @@
 #include "runtime/loaded_program.h"
 #include "runtime/poison.h"
 #include "runtime/recording.h"
+#include "runtime/run_profile.h"
 #include "runtime/symbol_binding.h"
 
 namespace halyard::runtime {
@@ -25,6 +26,8 @@ struct SessionOptions {
   NewShapes on_new_shapes = NewShapes::kGeneric;
   int64_t memory_limit_bytes = INT64_MAX;  // of activations
   Interpreter interpreter;                 // for ops that run in the interpreter; may be empty
+  bool time_runs = false;                  // the devices measure what each run takes
+  bool time_commands = false;              // runs one command after the other and measures each
 };
 
 // A tensor of a call: host memory or a range of a HAL buffer; row-major and packed.
@@ -52,9 +55,16 @@ struct RunEvent {
   Ref<hal::Device> device;
   Ref<hal::Semaphore> semaphore;
   uint64_t value = 0;
+  // Of the run's submissions; null unless the session measures its runs.
+  std::shared_ptr<const std::vector<Ref<hal::CommandTime>>> times;
+  std::shared_ptr<const RunProfile> profile;  // null unless the session times its commands
 
   // As hal::Device::Wait.
   Status Wait(int64_t timeout_ns) const;
+  // What the run's commands took by the clocks of their devices, added up; without transfers and
+  // without interpreted ops. FAILED_PRECONDITION when it was not measured, UNIMPLEMENTED when a
+  // device has no clock, what Wait(0) says when the run is not done or has failed.
+  Result<int64_t> DeviceNanoseconds() const;
 };
 
 // One thread at a time: a second one gets BUSY. Allocates nothing in a run that repeats the sizes
@@ -70,7 +80,9 @@ class Session : public std::enable_shared_from_this<Session> {
   // Binds, runs and waits. Outputs with neither data nor buffer get memory of the session.
   Status Run(std::span<const CallTensor> inputs, std::span<const CallTensor> outputs,
              std::span<CallResult> results);
-  // The same without waiting.
+  // The same without waiting. A run whose tensors all are in the caller's buffers is queued behind
+  // one of the same kind and sizes that is still going; every other run waits for the end of the
+  // one before it. With time_commands the run is over when this returns.
   Result<RunEvent> Submit(std::span<const CallTensor> inputs, std::span<const CallTensor> outputs,
                           std::span<CallResult> results);
   // Blocks until the run in flight is done, whatever its outcome.
@@ -96,7 +108,8 @@ class Session : public std::enable_shared_from_this<Session> {
     uint8_t* to = nullptr;
     int64_t size_bytes = 0;
   };
-  struct InterpretCall {
+  // A step that a thread of a device runs on the host.
+  struct HostStep {
     Session* session = nullptr;
     const Recording* recording = nullptr;
     uint32_t step = 0;
@@ -104,8 +117,14 @@ class Session : public std::enable_shared_from_this<Session> {
 
   Status Bind(std::span<const CallTensor> inputs, std::span<const CallTensor> outputs,
               std::span<CallResult> results);
+  // Whether a run of `recording` with these tensors touches nothing of the session but activations,
+  // and leaves all waiting to one device.
+  static bool RunsOnDeviceAlone(const Recording& recording, std::span<const CallTensor> inputs,
+                                std::span<const CallTensor> outputs);
   Status Start(std::span<const CallTensor> inputs, std::span<const CallTensor> outputs,
                std::span<CallResult> results, bool caller_waits);
+  void ReplaceIfLost(const Status& status);
+  Status Replace();
   Result<std::shared_ptr<const Recording>> FindRecording(std::span<const CallTensor> inputs);
   // The program for exactly the present symbols, by the policy; null: the one for any sizes runs.
   Result<std::shared_ptr<LoadedProgram>> FindVariant();
@@ -114,19 +133,32 @@ class Session : public std::enable_shared_from_this<Session> {
                     bool is_arena);
   Status BindInput(size_t index, const CallTensor& tensor);
   Status BindOutput(size_t index, const CallTensor& tensor, CallResult& result);
+  Status TimeInput(size_t index, int64_t start_ns);
+  Status TimeStep(uint32_t index, int64_t start_ns);
+  Status FinishTimedRun();
+  Status WaitFor(hal::Device& device, hal::SemaphorePoint point);
+  std::vector<int64_t> SymbolsOf(const LoadedProgram& program) const;
   Status BindArenas();
+  Status BindStaging();
+  void SplitBindings();
   Status SubmitSteps(bool caller_waits);
   Status SubmitStep(uint32_t index, bool caller_waits);
+  Status SubmitCopies(const Recording::Step& step, hal::Ordering ordering);
   Result<hal::Semaphore*> StepSemaphore(uint32_t index, const Recording& recording);
   Result<Ref<hal::Buffer>> Import(hal::Device& device, Port& port, void* data, int64_t size_bytes,
                                   bool is_read_only);
+  hal::BufferRange Resolve(const hal::CommandRange& range) const;
   Result<uint8_t*> HostAddress(const hal::CommandRange& range);
-  Status RunInterpreted(const InterpretCall& call);
+  Status RunHostStep(const HostStep& call);
+  Status RunInterpreted(const Recording& recording, const Recording::Step& step);
+  Status RunHostCopies(const Recording::Step& step);
   void CopyOutputs();
   void Abandon();  // waits for what a failed submission had queued, then forgets
   void Forget();   // after a failure: semaphores that failed are not used again
 
   const std::shared_ptr<LoadedProgram> program_;
+  std::shared_ptr<LoadedProgram> active_;  // program_, or what replaced it when a device was lost
+  bool has_lost_device_ = false;           // a run said so; the next one looks for a replacement
   const SessionOptions options_;
   std::atomic<bool> is_busy_{false};
   Poison poison_;
@@ -138,19 +170,25 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t seen_background_count_ =
       0;  // of variants, when recordings_ was last cleared of what ran meanwhile
 
-  std::vector<Port> input_ports_, output_ports_, arena_ports_;
+  std::vector<Port> input_ports_, output_ports_, arena_ports_, staging_ports_;
   std::vector<hal::BufferRange> bindings_;
+  // Per device of the program: the bindings in its memory, the others empty.
+  std::vector<std::vector<hal::BufferRange>> device_bindings_;
   std::vector<CopyOut> copy_outs_;
   std::vector<Ref<hal::Semaphore>> step_semaphores_;
   std::vector<uint32_t> step_semaphore_devices_;
   Ref<hal::Semaphore> transfer_semaphore_;  // uploads before the steps, downloads after them
   uint64_t transfer_value_ = 0;
   std::vector<hal::SemaphorePoint> wait_points_;
-  std::vector<InterpretCall> interpret_calls_;
+  std::vector<HostStep> host_steps_;
   uint64_t serial_ = 0;
   uint32_t queued_steps_ = 0;  // of the run being submitted
   RunEvent last_;              // of the run in flight
   bool in_flight_ = false;
+  bool is_alone_ = false;   // the run in flight, or being submitted, RunsOnDeviceAlone
+  bool is_behind_ = false;  // the run being submitted waits for the one in flight on the device
+  std::vector<Ref<hal::CommandTime>>* times_ = nullptr;  // of the run being submitted
+  std::shared_ptr<RunProfile> profile_;  // of the run being submitted, with time_commands
 };
 
 }  // namespace halyard::runtime

@@ -2,6 +2,8 @@
 // Binding of symbols to input shapes.
 #include "runtime/symbol_binding.h"
 
+#include "base/quantity.h"
+
 namespace halyard::runtime {
 namespace {
 
@@ -32,8 +34,8 @@ Status CheckSymbolValue(const program::Symbol& symbol, int64_t value) {
 Status BindSymbols(const program::Program& program, const program::Entry& entry,
                    std::span<const TensorShape> inputs, std::span<int64_t> values) {
   if (inputs.size() != entry.inputs.size()) {
-    return InvalidArgument("The call gives {} inputs; the program has {}.", inputs.size(),
-                           entry.inputs.size());
+    return InvalidArgument("The call gives {}; the program has {}.",
+                           Counted(inputs.size(), "input"), entry.inputs.size());
   }
   for (int64_t& value : values) value = kUnbound;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -44,8 +46,8 @@ Status BindSymbols(const program::Program& program, const program::Entry& entry,
                              FormatDType(given.dtype), FormatDType(wanted.dtype));
     }
     if (given.dims.size() != wanted.dims.size()) {
-      return InvalidArgument("Input '{}' has {} dimensions; the program needs {}: [{}].",
-                             wanted.name, given.dims.size(), wanted.dims.size(),
+      return InvalidArgument("Input '{}' has {}; the program needs {}: [{}].", wanted.name,
+                             Counted(given.dims.size(), "dimension"), wanted.dims.size(),
                              FormatDims(program, wanted));
     }
     for (size_t d = 0; d < given.dims.size(); ++d) {

@@ -46,7 +46,9 @@ WITH_SPDX = CODE + (".py", ".sh", ".cmake", "CMakeLists.txt", ".map")
 SCRIPTS = ("test", "demo", ".ci/run")
 MAX_LINES = 900
 # path: why a longer file is the clearer one.
-LONG_FILES = {}
+LONG_FILES = {
+    "include/halyard.h": "hosts read one header, and it is the reference of the whole interface",
+}
 
 # Host names of package registries and hubs, in two parts so that this file passes its own check.
 FORBIDDEN = [first + second for first, second in [

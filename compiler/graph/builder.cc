@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "base/hash.h"
+#include "base/near_names.h"
+#include "base/quantity.h"
 #include "compiler/graph/constants.h"
 
 namespace halyard::graph {
@@ -51,11 +53,13 @@ Status CheckOperands(const Module& module, const Node& node) {
   const OpDef& op = *node.op;
   if (count < op.min_operands || (op.max_operands >= 0 && count > op.max_operands)) {
     if (op.max_operands < 0) {
-      return InvalidArgument("{} takes {} operands or more; it has {}.", op.name, op.min_operands,
-                             count);
+      return InvalidArgument("{} takes {} or more; it has {}.", op.name,
+                             Counted(op.min_operands, "operand"), count);
     }
-    return InvalidArgument("{} takes {} to {} operands; it has {}.", op.name, op.min_operands,
-                           op.max_operands, count);
+    const bool is_one = op.min_operands == op.max_operands;
+    return InvalidArgument("{} takes {}{}; it has {}.", op.name,
+                           is_one ? "" : fmt::format("{} to ", op.min_operands),
+                           Counted(op.max_operands, "operand"), count);
   }
   for (int i = 0; i < count; ++i) {
     const ValueId operand = node.operands[static_cast<size_t>(i)];
@@ -97,7 +101,10 @@ Status CheckAttributes(const Node& node) {
   for (const auto& attribute : node.attributes) {
     const auto is_named = [&](const AttributeDef& d) { return d.name == attribute.first; };
     if (std::none_of(op.attributes.begin(), op.attributes.end(), is_named)) {
-      return InvalidArgument("{} has no attribute '{}'.", op.name, attribute.first);
+      std::vector<std::string> known;
+      for (const AttributeDef& one : op.attributes) known.emplace_back(one.name);
+      return InvalidArgument("{} has no attribute '{}'; it has {}.", op.name, attribute.first,
+                             NamesLike(attribute.first, known));
     }
   }
   return OkStatus();
@@ -270,8 +277,8 @@ Result<ValueId> Builder::AddParameter(std::string_view name, TensorType type) {
 Status Builder::SetResults(std::vector<ValueId> results, std::vector<std::string> names) {
   Graph& graph = module_.graphs[graph_];
   if (!names.empty() && names.size() != results.size()) {
-    return InvalidArgument("Graph '{}' has {} results and {} names for them.", graph.name,
-                           results.size(), names.size());
+    return InvalidArgument("Graph '{}' has {} and {} names for them.", graph.name,
+                           Counted(results.size(), "result"), names.size());
   }
   for (const ValueId result : results) {
     if (result >= module_.values.size()) {
@@ -291,7 +298,10 @@ Result<std::vector<ValueId>> Builder::Add(std::string_view op, std::vector<Value
   node.op = FindOp(op);
   node.name = node_name_;
   if (node.op == nullptr) {
-    return InvalidArgument("'{}' is not an op (node '{}').", op, node_name_);
+    std::vector<std::string> known;
+    for (const OpDef* one : AllOps()) known.emplace_back(one->name);
+    return InvalidArgument("'{}' is not an op (node '{}'); near it are {}.", op, node_name_,
+                           NamesLike(op, known, 3));
   }
   // Trailing absent operands say nothing; dropping them makes equal nodes equal.
   while (!operands.empty() && operands.back() == kNone &&

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/graph/interpreter.h"
 
+#include "base/quantity.h"
 #include "compiler/ops/op_def.h"
 
 namespace halyard::graph {
@@ -14,8 +15,8 @@ class Interpreter {
   Result<std::vector<Tensor>> RunGraph(uint32_t index, std::span<const Tensor> inputs) {
     const Graph& graph = module_.graphs[index];
     if (inputs.size() != graph.parameters.size()) {
-      return InvalidArgument("Graph '{}' takes {} inputs; {} are given.", graph.name,
-                             graph.parameters.size(), inputs.size());
+      return InvalidArgument("Graph '{}' takes {}; {} are given.", graph.name,
+                             Counted(graph.parameters.size(), "input"), inputs.size());
     }
     std::vector<uint32_t> uses_left(module_.values.size(), 0);
     for (const NodeId id : graph.nodes) {
@@ -108,7 +109,8 @@ class Interpreter {
                              FormatType(module_.exprs, value.type), FormatDType(tensor.dtype));
     }
     if (tensor.dims.size() != value.type.dims.size()) {
-      return InvalidArgument("'{}' has {} dimensions; {} needs {}.", value.name, tensor.dims.size(),
+      return InvalidArgument("'{}' has {}; {} needs {}.", value.name,
+                             Counted(tensor.dims.size(), "dimension"),
                              FormatType(module_.exprs, value.type), value.type.dims.size());
     }
     for (size_t i = 0; i < tensor.dims.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <map>
 
+#include "base/quantity.h"
 #include "compiler/graph/builder.h"
 #include "compiler/graph/constants.h"
 #include "compiler/graph/text_scanner.h"
@@ -375,8 +376,8 @@ class ModuleParser {
       HY_ASSIGN(results, ParseOperation(graph, *op, names.size()));
     }
     if (results.size() != names.size()) {
-      return scanner_.Error(
-          fmt::format("{} has {} results, not {}", op_name, results.size(), names.size()));
+      return scanner_.Error(fmt::format("{} has {}, not {}", op_name,
+                                        Counted(results.size(), "result"), names.size()));
     }
     builder_->Rename(results, names);
     for (size_t i = 0; i < names.size(); ++i) values_[names[i]] = {results[i], graph};

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Activation functions as arithmetic.
+#include "compiler/import/onnx_activation.h"
+
 #include "compiler/import/onnx_context.h"
 
 namespace halyard::onnx {
-namespace {
 
 V Sigmoid(V x) { return 1.0 / (1.0 + x.c->Unary("exp", -x)); }
 
-// log(1 + e^x) without overflow: max(x, 0) + log(1 + e^-|x|).
+// max(x, 0) + log(1 + e^-|x|)
 V Softplus(V x) {
   NodeContext& c = *x.c;
   const V positive = c.Binary("max", x, c.Like(x, 0));
   return positive + c.Unary("log", 1.0 + c.Unary("exp", -c.Unary("abs", x)));
 }
+
+namespace {
 
 V Clamp01(V x) {
   NodeContext& c = *x.c;
@@ -90,6 +93,13 @@ std::vector<V> ImportSwish(NodeContext& c) {
   return {x * Sigmoid(alpha == 1 ? x : alpha * x)};
 }
 
+// The gate and what it lets through.
+std::vector<V> ImportSwiGlu(NodeContext& c) {
+  const V gate = c.In(0);
+  const double alpha = c.Float("alpha", 1);
+  return {gate * Sigmoid(alpha == 1 ? gate : alpha * gate) * c.In(1)};
+}
+
 std::vector<V> ImportQuickGelu(NodeContext& c) {
   const V x = c.In(0);
   return {x * Sigmoid(c.Float("alpha", 1.702f) * x)};
@@ -145,6 +155,7 @@ constexpr ImportRow kRows[] = {
     {"Sigmoid", 6, 0, 1, 1, 1, "", ImportSigmoid},
     {"Softplus", 1, 0, 1, 1, 1, "", ImportSoftplus},
     {"Softsign", 1, 0, 1, 1, 1, "", ImportSoftsign},
+    {"SwiGLU", 28, 0, 2, 2, 1, "alpha", ImportSwiGlu},
     {"Swish", 24, 0, 1, 1, 1, "alpha", ImportSwish},
     {"ThresholdedRelu", 10, 0, 1, 1, 1, "alpha", ImportThresholdedRelu},
 };

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/quantity.h"
+
 namespace halyard::onnx {
 namespace {
 
@@ -229,7 +231,8 @@ std::vector<Expr> NodeContext::ExprsOf(size_t input, std::string_view what) {
   const V v = In(input);
   if (!ok()) return {};
   if (Rank(v) > 1) {
-    Fail(InvalidArgument("Input '{}' has {} dimensions; it must have 1.", what, Rank(v)));
+    Fail(
+        InvalidArgument("Input '{}' has {}; it must have 1.", what, Counted(Rank(v), "dimension")));
     return {};
   }
   if (!IsInteger(DTypeOf(v))) {

@@ -219,6 +219,12 @@ std::span<const ImportRow> ResizeRows();
 std::span<const ImportRow> ControlRows();
 std::span<const ImportRow> RecurrentRows();
 std::span<const ImportRow> AttentionRows();
+std::span<const ImportRow> LossRows();
+std::span<const ImportRow> SampleRows();
+std::span<const ImportRow> SignalRows();
+std::span<const ImportRow> DetectionRows();
+std::span<const ImportRow> FoldRows();
+std::span<const ImportRow> RandomRows();
 std::span<const ImportRow> MicrosoftRows();
 std::span<const ImportRow> MicrosoftNormRows();
 

@@ -3,6 +3,8 @@
 // outside is passed to it. An If whose condition is known is replaced by its branch.
 #include <algorithm>
 
+#include "base/quantity.h"
+
 #include "compiler/import/onnx_context.h"
 
 namespace halyard::onnx {
@@ -26,8 +28,8 @@ std::vector<V> ImportIf(NodeContext& c) {
   }
   for (const GraphProto* body : {then_branch, else_branch}) {
     if (body->output.size() != c.node.output.size()) {
-      c.Fail(InvalidArgument("A branch has {} outputs; the node has {}.", body->output.size(),
-                             c.node.output.size()));
+      c.Fail(InvalidArgument("A branch has {}; the node has {}.",
+                             Counted(body->output.size(), "output"), c.node.output.size()));
       return {};
     }
   }
@@ -77,10 +79,10 @@ std::vector<V> ImportLoop(NodeContext& c) {
   const size_t carried = c.input_count() < 2 ? 0 : c.input_count() - 2;
   if (body->input.size() != carried + 2 || body->output.size() < carried + 1 ||
       body->output.size() - 1 < c.node.output.size()) {
-    c.Fail(InvalidArgument(
-        "The body has {} inputs and {} outputs; {} carried values and {} node outputs need "
-        "{} inputs.",
-        body->input.size(), body->output.size(), carried, c.node.output.size(), carried + 2));
+    c.Fail(InvalidArgument("The body has {} and {}; {} carried values and {} node outputs need {}.",
+                           Counted(body->input.size(), "input"),
+                           Counted(body->output.size(), "output"), carried, c.node.output.size(),
+                           Counted(carried + 2, "input")));
     return {};
   }
   const V none = {&c, kNone};
@@ -125,8 +127,8 @@ std::vector<V> ImportLoop(NodeContext& c) {
 std::vector<int64_t> PerItem(NodeContext& c, std::string_view name, size_t count) {
   std::vector<int64_t> values = c.Ints(name, std::vector<int64_t>(count, 0));
   if (c.ok() && values.size() != count) {
-    c.Fail(InvalidArgument("Attribute '{}' has {} elements; {} are needed.", name, values.size(),
-                           count));
+    c.Fail(InvalidArgument("Attribute '{}' has {}; {} are needed.", name,
+                           Counted(values.size(), "element"), count));
   }
   values.resize(count);
   return values;
@@ -142,9 +144,9 @@ std::vector<V> ImportScan(NodeContext& c) {
   if (scanned < 1 || states < 0 || stacked < 0 ||
       static_cast<int64_t>(body->input.size()) != inputs ||
       c.node.output.size() > body->output.size()) {
-    c.Fail(InvalidArgument(
-        "{} inputs of which {} are scanned do not fit a body with {} inputs and {} outputs.",
-        inputs, scanned, body->input.size(), body->output.size()));
+    c.Fail(InvalidArgument("{} of which {} are scanned do not fit a body with {} and {}.",
+                           Counted(inputs, "input"), scanned, Counted(body->input.size(), "input"),
+                           Counted(body->output.size(), "output")));
     return {};
   }
   const std::vector<int64_t> in_axes = PerItem(c, "scan_input_axes", static_cast<size_t>(scanned));

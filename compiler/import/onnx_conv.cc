@@ -4,6 +4,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/quantity.h"
+
+#include "compiler/import/onnx_activation.h"
 #include "compiler/import/onnx_context.h"
 
 namespace halyard::onnx {
@@ -25,8 +28,8 @@ std::vector<int64_t> PerAxis(NodeContext& c, std::string_view name, size_t count
   std::vector<int64_t> values = c.Ints(name);
   if (!c.HasAttribute(name)) values.assign(count, fallback);
   if (values.size() != count) {
-    c.Fail(InvalidArgument("Attribute '{}' has {} elements; there are {} spatial axes.", name,
-                           values.size(), count));
+    c.Fail(InvalidArgument("Attribute '{}' has {}; there are {} spatial axes.", name,
+                           Counted(values.size(), "element"), count));
     values.assign(count, fallback);
   }
   for (const int64_t value : values) {
@@ -82,8 +85,8 @@ Window ReadWindow(NodeContext& c, V x, std::vector<int64_t> size) {
 size_t SpatialRank(NodeContext& c, V x) {
   if (!c.ok()) return 0;
   if (c.Rank(x) < 3) {
-    c.Fail(InvalidArgument("Input 'X' has {} dimensions; {} needs at least 3.", c.Rank(x),
-                           c.node.op_type));
+    c.Fail(InvalidArgument("Input 'X' has {}; {} needs at least 3.",
+                           Counted(c.Rank(x), "dimension"), c.node.op_type));
     return 0;
   }
   return static_cast<size_t>(c.Rank(x) - 2);
@@ -100,8 +103,8 @@ V AddChannels(NodeContext& c, V y, V bias) {
 std::vector<int64_t> KernelSize(NodeContext& c, V w, size_t spatial) {
   if (!c.ok()) return {};
   if (c.Rank(w) != static_cast<int64_t>(spatial) + 2) {
-    c.Fail(
-        InvalidArgument("Input 'W' has {} dimensions; input 'X' has {}.", c.Rank(w), spatial + 2));
+    c.Fail(InvalidArgument("Input 'W' has {}; input 'X' has {}.", Counted(c.Rank(w), "dimension"),
+                           spatial + 2));
     return {};
   }
   const std::vector<int64_t> all = c.ConstDims(w, "Input 'W'");
@@ -130,6 +133,41 @@ V Convolve(NodeContext& c, V x, V w) {
 std::vector<V> ImportConv(NodeContext& c) {
   const V y = Convolve(c, c.In(0), c.In(1));
   return {c.Has(2) ? AddChannels(c, y, c.In(2)) : y};
+}
+
+// A depthwise convolution in time over the last inputs of the step before and the new ones.
+std::vector<V> ImportCausalConvWithState(NodeContext& c) {
+  V x = c.In(0);
+  const V w = c.In(1);
+  const std::string activation = c.String("activation", "none");
+  if (!c.ok()) return {};
+  if (activation != "none" && activation != "silu" && activation != "swish") {
+    c.Fail(InvalidArgument("Attribute 'activation' is '{}'; it must be none, silu or swish.",
+                           activation));
+    return {};
+  }
+  const std::vector<Expr> dims = c.Dims(x);
+  const std::vector<int64_t> weights = c.ConstDims(w, "Input 'weight'");
+  if (!c.ok()) return {};
+  if (dims.size() != 3 || weights.size() != 3 || weights[1] != 1 || weights[2] < 1) {
+    c.Fail(
+        InvalidArgument("The input has {} and the weight dims [{}]; they need 3 and [channels, "
+                        "1, k].",
+                        Counted(dims.size(), "dimension"), fmt::join(weights, ", ")));
+    return {};
+  }
+  const Expr kept = c.Const(weights[2] - 1);
+  const V parts[] = {c.Has(3) ? c.In(3) : c.BroadcastTo(c.Like(x, 0), {dims[0], dims[1], kept}), x};
+  x = weights[2] == 1 ? x : c.Concat(parts, 2);
+  V y = c.Op("conv", {x, w},
+             {{"strides", std::vector<int64_t>{1}},
+              {"dilations", std::vector<int64_t>{1}},
+              {"pads_low", std::vector<int64_t>{0}},
+              {"pads_high", std::vector<int64_t>{0}},
+              {"groups", weights[0]}});
+  if (c.Has(2)) y = AddChannels(c, y, c.In(2));
+  if (activation != "none") y = y * Sigmoid(y);
+  return {y, c.SliceAxis(x, 2, dims[2], kept)};
 }
 
 // Exact in f64: products of 8-bit values, fewer than 2^37 of them.
@@ -195,8 +233,8 @@ std::vector<V> ImportConvTranspose(NodeContext& c) {
     if (wanted.size() == n + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
     if (!c.ok()) return {};
     if (c.HasAttribute("output_shape") && wanted.size() != n) {
-      c.Fail(InvalidArgument("Attribute 'output_shape' has {} elements; there are {} spatial axes.",
-                             wanted.size(), n));
+      c.Fail(InvalidArgument("Attribute 'output_shape' has {}; there are {} spatial axes.",
+                             Counted(wanted.size(), "element"), n));
       return {};
     }
     for (size_t i = 0; i < n; ++i) {
@@ -277,16 +315,84 @@ void Widen(Window& w, const std::vector<int64_t>& extra) {
   for (size_t i = 0; i < extra.size(); ++i) w.high[i] += extra[i];
 }
 
+// Where the greatest element of each window is in x as one row of elements. The windows are
+// gathered, which costs their size times the result.
+V MaxPoolIndices(NodeContext& c, V x, const Window& w) {
+  const std::vector<int64_t> dims = c.ConstDims(x, "The input of a MaxPool with indices");
+  if (!c.ok()) return {&c, kNone};
+  const size_t n = w.size.size();
+  const bool is_column_major = c.Int("storage_order", 0) != 0;
+  std::vector<int64_t> counts, strides(n, 1), stored(n, 1);
+  int64_t pixels = 1, places = 1;
+  for (size_t i = 0; i < n; ++i) {
+    const int64_t reach = w.dilations[i] * (w.size[i] - 1) + 1;
+    const int64_t span = dims[i + 2] + w.low[i] + w.high[i] - reach;
+    counts.push_back(span < 0 ? 0 : span / w.strides[i] + 1);
+    if (pixels * places > kMaxWindow / std::max<int64_t>(1, dims[i + 2] * w.size[i]) ||
+        dims[i + 2] > kMaxWindow) {
+      return c.Fail(
+          OutOfRange("The image times the window of a MaxPool with indices has more than {} "
+                     "elements.",
+                     kMaxWindow));
+    }
+    pixels *= dims[i + 2];
+    places *= w.size[i];
+  }
+  for (size_t i = n; i-- > 1;) strides[i - 1] = strides[i] * dims[i + 2];
+  for (size_t i = 1; i < n; ++i) stored[i] = stored[i - 1] * dims[i + 1];
+  if (!is_column_major) stored = strides;
+  // The places of all windows, [windows..., window...]: row-major, as stored, and whether inside.
+  std::vector<Expr> shape = c.Consts(counts);
+  for (const int64_t size : w.size) shape.push_back(c.Const(size));
+  const V zero = c.Integer(DType::kI64, 0);
+  V from = zero, shown = zero, inside = c.Number(DType::kBool, 1);
+  int64_t windows = 1;
+  for (size_t i = 0; i < n; ++i) {
+    const auto axis = static_cast<int64_t>(i);
+    const V at = c.Iota(DType::kI64, shape, axis) * static_cast<double>(w.strides[i]) +
+                 c.Iota(DType::kI64, shape, axis + static_cast<int64_t>(n)) *
+                     static_cast<double>(w.dilations[i]) -
+                 static_cast<double>(w.low[i]);
+    const V last = c.Integer(DType::kI64, dims[i + 2] - 1);
+    inside = c.Binary("and", inside,
+                      c.Binary("and", c.Binary("ge", at, zero), c.Binary("le", at, last)));
+    const V safe = c.Binary("max", c.Binary("min", at, last), zero);
+    from = from + safe * static_cast<double>(strides[i]);
+    shown = shown + safe * static_cast<double>(stored[i]);
+    windows *= counts[i];
+  }
+  const std::vector<Expr> rows = {c.Const(windows), c.Const(places)};
+  from = c.ReshapeTo(from, rows);
+  inside = c.ReshapeTo(inside, rows);
+  const V flat = c.ReshapeTo(x, {c.Const(dims[0]), c.Const(dims[1]), c.Const(pixels)});
+  const V values = c.Op("gather", {flat, from}, {{"axis", int64_t{2}}});
+  // Padding never wins: of places that are as good the first one inside does.
+  const DType dtype = c.DTypeOf(x);
+  const V least = IsFloat(dtype)    ? c.Like(x, -HUGE_VAL)
+                  : IsSigned(dtype) ? c.Integer(dtype, INT64_MIN >> (64 - BitWidth(dtype)))
+                                    : c.Like(x, 0);
+  const V best = c.Op("argmax", {c.Select(inside, values, least)},
+                      {{"axis", int64_t{3}}, {"keep_dims", int64_t{1}}});
+  const std::vector<Expr> all = {c.Const(dims[0]), c.Const(dims[1]), rows[0], rows[1]};
+  const V index =
+      c.Squeeze(c.Op("gather_elements", {c.BroadcastTo(c.ReshapeTo(shown, rows), all), best},
+                     {{"axis", int64_t{3}}}),
+                {3});
+  const std::vector<Expr> planes = {all[0], all[1], c.Const(1)};
+  const V plane = c.Iota(DType::kI64, planes, 0) * static_cast<double>(dims[1]) +
+                  c.Iota(DType::kI64, planes, 1);
+  std::vector<Expr> out = {all[0], all[1]};
+  for (const int64_t count : counts) out.push_back(c.Const(count));
+  return c.ReshapeTo(index + plane * static_cast<double>(pixels), out);
+}
+
 std::vector<V> ImportMaxPool(NodeContext& c) {
   const V x = c.In(0);
   const std::vector<int64_t> size = PoolSize(c, x);
   if (!c.ok()) return {};
-  if (c.WantsOutput(1)) {
-    c.Fail(Unimplemented("Output 'Indices' is not supported."));
-    return {};
-  }
   Window w = ReadWindow(c, x, size);
   Widen(w, CeilExtra(c, x, w));
+  if (c.WantsOutput(1)) return {c.Op("max_pool", {x}, PoolAttributes(w)), MaxPoolIndices(c, x, w)};
   return {c.Op("max_pool", {x}, PoolAttributes(w))};
 }
 
@@ -369,6 +475,7 @@ std::vector<V> ImportGlobalLpPool(NodeContext& c) {
 constexpr ImportRow kRows[] = {
     {"AveragePool", 7, 0, 1, 1, 1,
      "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides", ImportAveragePool},
+    {"CausalConvWithState", 27, 0, 2, 4, 2, "activation", ImportCausalConvWithState},
     {"Conv", 1, 0, 2, 3, 1, "auto_pad dilations group kernel_shape pads strides", ImportConv},
     {"ConvInteger", 10, 0, 2, 4, 1, "auto_pad dilations group kernel_shape pads strides",
      ImportConvInteger},
@@ -382,7 +489,7 @@ constexpr ImportRow kRows[] = {
      ImportLpPool},
     {"MaxPool", 1, 0, 1, 1, 2,
      "auto_pad ceil_mode dilations kernel_shape pads storage_order strides", ImportMaxPool,
-     "without indices"},
+     "indices of static shapes only"},
     {"QLinearConv", 10, 0, 8, 9, 1, "auto_pad dilations group kernel_shape pads strides",
      ImportQLinearConv},
 };

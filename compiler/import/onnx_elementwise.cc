@@ -174,7 +174,11 @@ std::vector<V> ImportBitCast(NodeContext& c) {
     c.Fail(dtype.status());
     return {};
   }
-  return {c.Op("bitcast", {c.In(0)}, {{"dtype", *dtype}})};
+  V x = c.In(0);
+  // A bool is a byte of 0 or 1 in ONNX.
+  if (c.DTypeOf(x) == DType::kBool) x = c.Cast(x, DType::kU8);
+  if (*dtype == DType::kBool) return {c.Binary("ne", x, c.Like(x, 0))};
+  return {c.Op("bitcast", {x}, {{"dtype", *dtype}})};
 }
 
 std::vector<V> ImportIsNaN(NodeContext& c) { return {c.Binary("ne", c.In(0), c.In(0))}; }
@@ -191,6 +195,11 @@ std::vector<V> ImportIsInf(NodeContext& c) {
 }
 
 std::vector<V> ImportIdentity(NodeContext& c) { return {c.In(0)}; }
+
+// A tensor is there or it is not; other optionals are no values here.
+std::vector<V> ImportOptionalHasElement(NodeContext& c) {
+  return {c.Number(DType::kBool, c.Has(0) ? 1 : 0)};
+}
 
 constexpr ImportRow kRows[] = {
     {"Abs", 6, 0, 1, 1, 1, "", ImportUnary},
@@ -234,6 +243,8 @@ constexpr ImportRow kRows[] = {
     {"Mul", 7, 0, 2, 2, 1, "", ImportBinary},
     {"Neg", 6, 0, 1, 1, 1, "", ImportUnary},
     {"Not", 1, 0, 1, 1, 1, "", ImportUnary},
+    {"OptionalGetElement", 18, 0, 1, 1, 1, "", ImportIdentity, "tensors only"},
+    {"OptionalHasElement", 15, 0, 0, 1, 1, "", ImportOptionalHasElement, "tensors only"},
     {"Or", 7, 0, 2, 2, 1, "", ImportBinary},
     {"Pow", 7, 0, 2, 2, 1, "", ImportPow},
     {"Reciprocal", 6, 0, 1, 1, 1, "", ImportReciprocal},

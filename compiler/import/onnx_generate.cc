@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/quantity.h"
 #include "compiler/import/onnx_context.h"
 #include "compiler/import/onnx_tensor.h"
 
@@ -117,7 +118,7 @@ std::vector<V> ImportEyeLike(NodeContext& c) {
   const V x = c.In(0);
   if (!c.ok()) return {};
   if (c.Rank(x) != 2) {
-    c.Fail(InvalidArgument("The input has {} dimensions; it must have 2.", c.Rank(x)));
+    c.Fail(InvalidArgument("The input has {}; it must have 2.", Counted(c.Rank(x), "dimension")));
     return {};
   }
   DType dtype = c.DTypeOf(x);
@@ -139,7 +140,8 @@ std::vector<V> ImportTrilu(NodeContext& c) {
   if (!c.ok()) return {};
   const int64_t rank = c.Rank(x);
   if (rank < 2) {
-    c.Fail(InvalidArgument("The input has {} dimensions; it must have at least 2.", rank));
+    c.Fail(
+        InvalidArgument("The input has {}; it must have at least 2.", Counted(rank, "dimension")));
     return {};
   }
   const std::vector<Expr> dims = c.Dims(x);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Import of ONNX models (opset 7 and newer, and what did not change since) into Graph IR. Composite ops are decomposed here,
-// broadcasts become explicit, model-local functions are inlined, and shape arithmetic is folded
-// into expressions by the shape rules of the ops. docs/onnx.md lists what is supported.
+// Import of ONNX models (opset 7 and newer, and what did not change since) into Graph IR. Composite
+// ops are decomposed here, broadcasts become explicit, model-local functions are inlined, and shape
+// arithmetic is folded into expressions by the shape rules of the ops. docs/onnx.md lists what is
+// supported.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +38,19 @@ struct UnsupportedOp {
   std::string reason;
 };
 
+// A node as the model's author knows it.
+struct SourceNode {
+  std::string name;  // what the nodes of the Graph IR that it became are named
+  std::string op;    // "Conv", "com.microsoft.Gelu"
+  std::vector<std::string> outputs;
+};
+
+// An initialiser as the model's author knows it.
+struct SourceWeight {
+  std::string type;                  // "f32[64, 3, 7, 7]"
+  std::vector<std::string> readers;  // names of SourceNodes, each once
+};
+
 // Filled also when the import fails, as far as it came.
 struct ImportReport {
   int64_t ir_version = 0;
@@ -43,8 +58,12 @@ struct ImportReport {
   int64_t opset = 0;  // of the default domain
   int64_t nodes = 0;  // imported, function bodies counted at each call
   int64_t calls_inlined = 0;
+  std::vector<SourceNode> sources;              // of the nodes imported, in the order of import
+  std::map<std::string, SourceWeight> weights;  // by name
   std::vector<UnsupportedOp> unsupported;
   std::vector<std::string> warnings;
+  // Per name of a graph node the op types of the model's nodes of that name; mostly one.
+  std::map<std::string, std::set<std::string>> op_types;
 };
 
 // Names of graph parameters and results are the model's input and output names. A failure is one

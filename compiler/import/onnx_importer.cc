@@ -8,11 +8,15 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/near_names.h"
+#include "base/quantity.h"
 
 namespace halyard::onnx {
 namespace {
 
 constexpr int64_t kMaxDim = int64_t{1} << 40;
+// Nodes of the Graph IR for each node that a model may have.
+constexpr int64_t kMostGrowth = 8;
 
 std::string FunctionKey(std::string_view domain, std::string_view name, std::string_view overload) {
   // Zero bytes cannot be in the way: they only separate.
@@ -77,8 +81,7 @@ Importer::Importer(const ModelProto& model, std::shared_ptr<const graph::ByteSou
       report_(report) {}
 
 Result<graph::Module> Importer::Run() {
-  if (model_.graph == nullptr)
-    return InvalidArgument("The file holds no graph; it may be no ONNX model.");
+  HY_CHECK(model_.graph != nullptr, "a model without a graph is no model");
   std::map<std::string, int64_t> opsets;
   for (const OperatorSetIdProto& entry : model_.opset_import) {
     opsets[entry.domain == "ai.onnx" ? "" : entry.domain] = entry.version;
@@ -162,9 +165,10 @@ Result<Expr> Importer::InputDim(const std::string& input, size_t axis, const Dim
 Status Importer::CheckFixedSymbols() const {
   for (const auto& [name, value] : options_.symbol_values) {
     if (symbols_.count(name) != 0 || symbol_names_.count(name) != 0) continue;
+    const std::vector<std::string> known(symbol_names_.begin(), symbol_names_.end());
     return InvalidArgument(
-        "Symbol '{}' is fixed to {}; the sizes of the inputs with names are: {}.", Printable(name),
-        value, symbol_names_.empty() ? "none" : fmt::format("{}", fmt::join(symbol_names_, ", ")));
+        "The model has no size '{}', which is to be {}; its sizes with names: {}.", Printable(name),
+        value, NamesLike(name, known));
   }
   return OkStatus();
 }
@@ -198,8 +202,8 @@ Status Importer::ImportInputs(const GraphProto& graph, Scope& scope) {
                            shown);
     }
     if (static_cast<int64_t>(type.shape->dim.size()) > options_.limits.tensor_rank) {
-      return OutOfRange("Input '{}' has {} dimensions; the limit is {}.", shown,
-                        type.shape->dim.size(), options_.limits.tensor_rank);
+      return OutOfRange("Input '{}' has {}; the limit is {}.", shown,
+                        Counted(type.shape->dim.size(), "dimension"), options_.limits.tensor_rank);
     }
     for (size_t axis = 0; axis < type.shape->dim.size(); ++axis) {
       HY_ASSIGN(const Expr dim, InputDim(input.name, axis, type.shape->dim[axis]));
@@ -227,6 +231,8 @@ Status Importer::ImportInitialisers(const GraphProto& graph, Scope& scope) {
     HY_ASSIGN(const ValueId value, builder_->ConstantNode(constant));
     builder_->Rename(value, tensor.name);
     scope.values[tensor.name] = value;
+    report_.weights[tensor.name].type =
+        graph::FormatType(module_.exprs, module_.values[value].type);
   }
   return OkStatus();
 }
@@ -335,9 +341,9 @@ Result<std::vector<const NodeProto*>> Importer::Order(const std::vector<NodeProt
     const size_t stuck = static_cast<size_t>(
         std::find_if(waits.begin(), waits.end(), [](size_t w) { return w != 0; }) - waits.begin());
     return InvalidArgument(
-        "Node '{}' ({}): It depends on itself through a cycle of {} nodes or their readers.",
+        "Node '{}' ({}): It depends on itself through a cycle of {} or their readers.",
         NodeLabel(nodes[stuck], stuck), Printable(nodes[stuck].op_type),
-        nodes.size() - order.size());
+        Counted(nodes.size() - order.size(), "node"));
   }
   return order;
 }
@@ -376,6 +382,12 @@ Status Importer::ImportNode(const NodeProto& node, Scope& scope, size_t index) {
     return fail(
         OutOfRange("The model has more nodes than the limit of {} after its functions are inlined.",
                    options_.limits.expanded_nodes));
+  }
+  // Ops that are unrolled become many nodes.
+  const auto grown = static_cast<int64_t>(module_.nodes.size());
+  if (grown / kMostGrowth > options_.limits.expanded_nodes) {
+    return fail(OutOfRange("The graph has grown to {} nodes; the limit is {}.", grown,
+                           options_.limits.expanded_nodes * kMostGrowth));
   }
   const std::string domain = node.domain == "ai.onnx" ? "" : node.domain;
   const auto imported = scope.opsets->find(domain);
@@ -421,14 +433,14 @@ Status Importer::ImportNode(const NodeProto& node, Scope& scope, size_t index) {
                                 : row->max_inputs < 0
                                     ? fmt::format("at least {}", row->min_inputs)
                                     : fmt::format("{} to {}", row->min_inputs, row->max_inputs);
-    return fail(InvalidArgument("It has {} inputs; {} needs {}.", given, op, allowed));
+    return fail(InvalidArgument("It has {}; {} needs {}.", Counted(given, "input"), op, allowed));
   }
   inputs.resize(given);
   size_t outputs = node.output.size();
   while (outputs > 0 && node.output[outputs - 1].empty()) --outputs;
   if (row->max_outputs >= 0 && static_cast<int64_t>(outputs) > row->max_outputs) {
-    return fail(
-        InvalidArgument("It has {} outputs; {} gives at most {}.", outputs, op, row->max_outputs));
+    return fail(InvalidArgument("It has {}; {} gives at most {}.", Counted(outputs, "output"), op,
+                                row->max_outputs));
   }
   for (const AttributeProto& attribute : node.attribute) {
     const std::string padded = fmt::format(" {} ", row->attributes);
@@ -439,7 +451,17 @@ Status Importer::ImportNode(const NodeProto& node, Scope& scope, size_t index) {
                                   row->attributes.empty() ? "none" : row->attributes));
     }
   }
-  builder_->SetNodeName(node.name.empty() ? label : node.name);
+  const std::string& name = node.name.empty() ? label : node.name;
+  builder_->SetNodeName(name);
+  report_.op_types[name].insert(op);
+  report_.sources.push_back(
+      {name, domain.empty() ? node.op_type : domain + "." + node.op_type, node.output});
+  for (const std::string& input : node.input) {
+    const auto weight = report_.weights.find(input);
+    if (weight == report_.weights.end()) continue;
+    std::vector<std::string>& readers = weight->second.readers;
+    if (readers.empty() || readers.back() != name) readers.push_back(name);
+  }
   const auto first_new = static_cast<ValueId>(module_.values.size());
   const size_t reported = report_.unsupported.size();
   NodeContext context(*this, *builder_, node, scope, opset, std::move(inputs));
@@ -485,9 +507,9 @@ Status Importer::ImportCall(const NodeProto& node, const FunctionProto& function
                       options_.limits.call_depth);
   }
   if (inputs.size() > function.input.size() || node.output.size() > function.output.size()) {
-    return InvalidArgument("It has {} inputs and {} outputs; the function has {} and {}.",
-                           inputs.size(), node.output.size(), function.input.size(),
-                           function.output.size());
+    return InvalidArgument("It has {} and {}; the function has {} and {}.",
+                           Counted(inputs.size(), "input"), Counted(node.output.size(), "output"),
+                           function.input.size(), function.output.size());
   }
   ++report_.calls_inlined;
   std::map<std::string, int64_t> opsets;

@@ -2,6 +2,8 @@
 // Gathers, scatters and what finds indices.
 #include <algorithm>
 
+#include "base/quantity.h"
+
 #include "compiler/import/onnx_context.h"
 
 namespace halyard::onnx {
@@ -55,9 +57,8 @@ std::vector<V> ImportTensorScatter(NodeContext& c) {
   const std::string mode = c.String("mode", "linear");
   if (!c.ok()) return {};
   if (axis == 0 || c.Rank(update) != c.Rank(x)) {
-    c.Fail(
-        InvalidArgument("The update has {} dimensions and axis is {}; they must be {} and not 0.",
-                        c.Rank(update), axis, c.Rank(x)));
+    c.Fail(InvalidArgument("The update has {} and axis is {}; they must be {} and not 0.",
+                           Counted(c.Rank(update), "dimension"), axis, c.Rank(x)));
     return {};
   }
   V at = c.Iota(DType::kI64, c.Dims(update), axis);
@@ -107,6 +108,59 @@ std::vector<V> ImportCompress(NodeContext& c) {
   return {c.Op("gather", {x, c.ReshapeTo(found, {c.Dims(found)[1]})}, {{"axis", axis}})};
 }
 
+// The distinct elements of x as one row, their first places, where each element's is, and how often
+// it occurs. Equal elements stand together once sorted.
+std::vector<V> ImportUnique(NodeContext& c) {
+  V x = c.In(0);
+  if (!c.ok()) return {};
+  if (c.HasAttribute("axis") && c.Rank(x) != 1) {
+    c.Fail(
+        Unimplemented("Attribute 'axis' is given for {}; only elements can be unique, not slices.",
+                      Counted(c.Rank(x), "dimension")));
+    return {};
+  }
+  const Expr size = graph::ElementCount(c.exprs(), c.TypeOf(x));
+  x = c.ReshapeTo(x, {size});
+  const V operands[] = {x};
+  const std::vector<V> sorted = c.Ops("sort", operands, {{"axis", int64_t{0}}});
+  if (!c.ok()) return {};
+  const V place = c.Iota(DType::kI64, {size}, 0);
+  const V zero = c.Integer(DType::kI64, 0);
+  const V one = c.Integer(DType::kI64, 1);
+  const V before =
+      c.Op("gather", {sorted[0], c.Binary("max", place - one, zero)}, {{"axis", int64_t{0}}});
+  const V starts = c.Binary("or", c.Binary("ne", sorted[0], before), c.Binary("eq", place, zero));
+  const V group = c.Op("cumsum", {c.Cast(starts, DType::kI64)}, {{"axis", int64_t{0}}}) - one;
+  const V found = NonZero(c, starts);
+  if (!c.ok()) return {};
+  const Expr count = c.Dims(found)[1];
+  const V firsts = c.ReshapeTo(found, {count});
+  const auto take = [&](V from, V at) {
+    return c.Op("gather", {from, at}, {{"axis", int64_t{0}}});
+  };
+  const auto put = [&](V into, V at, V values, const char* reduction) {
+    return c.Op("scatter_elements", {into, at, values},
+                {{"axis", int64_t{0}}, {"reduction", std::string(reduction)}});
+  };
+  const auto fill = [&](V value, Expr dim) { return c.BroadcastTo(value, {dim}); };
+  V values = take(sorted[0], firsts);
+  V indices = take(sorted[1], firsts);  // the sort is stable
+  V inverse = put(fill(zero, size), sorted[1], group, "none");
+  V counts = put(fill(zero, count), group, fill(one, size), "add");
+  if (c.Int("sorted", 1) == 0) {
+    // In the order of their first places.
+    const V keys[] = {indices};
+    const std::vector<V> order = c.Ops("sort", keys, {{"axis", int64_t{0}}});
+    if (!c.ok()) return {};
+    const V rank = put(fill(zero, count), order[1], c.Iota(DType::kI64, {count}, 0), "none");
+    values = take(values, order[1]);
+    indices = order[0];
+    counts = take(counts, order[1]);
+    inverse = take(rank, inverse);
+  }
+  return {values, indices, inverse, counts};
+}
+
 // Reverses the first sequence_lens[b] elements along the time axis, per batch.
 std::vector<V> ImportReverseSequence(NodeContext& c) {
   const V x = c.In(0);
@@ -129,17 +183,20 @@ std::vector<V> ImportReverseSequence(NodeContext& c) {
   return {c.Op("gather_elements", {x, at}, {{"axis", time_axis}})};
 }
 
+constexpr std::string_view kCounted = "how many elements are chosen must be known before the run";
+
 constexpr ImportRow kRows[] = {
-    {"Compress", 9, 0, 2, 2, 1, "axis", ImportCompress},
+    {"Compress", 9, 0, 2, 2, 1, "axis", ImportCompress, kCounted},
     {"Gather", 1, 0, 2, 2, 1, "axis", ImportGather},
     {"GatherElements", 11, 0, 2, 2, 1, "axis", ImportGather},
     {"GatherND", 11, 0, 2, 2, 1, "batch_dims", ImportGatherNd},
-    {"NonZero", 9, 0, 1, 1, 1, "", ImportNonZero},
+    {"NonZero", 9, 0, 1, 1, 1, "", ImportNonZero, kCounted},
     {"ReverseSequence", 10, 0, 2, 2, 1, "batch_axis time_axis", ImportReverseSequence},
     {"Scatter", 9, 10, 3, 3, 1, "axis", ImportScatterElements},
     {"ScatterElements", 11, 0, 3, 3, 1, "axis reduction", ImportScatterElements},
     {"ScatterND", 11, 0, 3, 3, 1, "reduction", ImportScatterNd},
     {"TensorScatter", 24, 0, 2, 3, 1, "axis mode", ImportTensorScatter},
+    {"Unique", 11, 0, 1, 1, 4, "axis sorted", ImportUnique, "elements, not slices along an axis"},
 };
 
 }  // namespace

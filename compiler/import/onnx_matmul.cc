@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/quantity.h"
+
 #include "compiler/import/onnx_context.h"
 
 namespace halyard::onnx {
@@ -14,8 +16,8 @@ V MatMul(NodeContext& c, V a, V b) {
   const int64_t rank_a = c.Rank(a);
   const int64_t rank_b = c.Rank(b);
   if (rank_a == 0 || rank_b == 0) {
-    return c.Fail(InvalidArgument("The inputs have {} and {} dimensions; they need at least 1.",
-                                  rank_a, rank_b));
+    return c.Fail(InvalidArgument("The inputs have {} and {}; they need at least 1.", rank_a,
+                                  Counted(rank_b, "dimension")));
   }
   if (rank_a == 1) a = c.Unsqueeze(a, {0});
   if (rank_b == 1) b = c.Unsqueeze(b, {1});
@@ -50,8 +52,8 @@ std::vector<V> ImportGemm(NodeContext& c) {
   const V b = c.In(1);
   if (!c.ok()) return {};
   if (c.Rank(a) != 2 || c.Rank(b) != 2) {
-    c.Fail(InvalidArgument("Inputs A and B have {} and {} dimensions; Gemm needs 2.", c.Rank(a),
-                           c.Rank(b)));
+    c.Fail(InvalidArgument("Inputs A and B have {} and {}; Gemm needs 2.", c.Rank(a),
+                           Counted(c.Rank(b), "dimension")));
     return {};
   }
   const double alpha = c.Float("alpha", 1);
@@ -87,7 +89,8 @@ bool ParseLabels(NodeContext& c, std::string_view text, int64_t rank, Labels& ou
   const auto letters =
       static_cast<int64_t>(dots == std::string_view::npos ? text.size() : text.size() - 3);
   if (rank >= 0 && (letters > rank || (dots == std::string_view::npos && letters != rank))) {
-    c.Fail(InvalidArgument("Term '{}' of the equation does not fit {} dimensions.", text, rank));
+    c.Fail(InvalidArgument("Term '{}' of the equation does not fit {}.", text,
+                           Counted(rank, "dimension")));
     return false;
   }
   for (size_t i = 0; i < text.size(); ++i) {
@@ -243,8 +246,8 @@ std::vector<V> ImportEinsum(NodeContext& c) {
   }
   if (!c.ok()) return {};
   if (terms.size() != c.input_count() || start <= inputs.size() || terms.empty()) {
-    c.Fail(InvalidArgument("Equation '{}' does not have one term for each of the {} inputs.",
-                           equation, c.input_count()));
+    c.Fail(InvalidArgument("Equation '{}' does not have one term for each of the {}.", equation,
+                           Counted(c.input_count(), "input")));
     return {};
   }
   std::map<int, int> uses;
@@ -293,6 +296,59 @@ std::vector<V> ImportEinsum(NodeContext& c) {
   return {Arrange(c, result, output)};
 }
 
+// Elimination with the greatest element of the column as pivot. Each round leaves a matrix that has
+// a row and a column less.
+std::vector<V> ImportDet(NodeContext& c) {
+  V x = c.In(0);
+  if (!c.ok()) return {};
+  const std::vector<Expr> dims = c.Dims(x);
+  constexpr int64_t kMost = 64;
+  const int64_t n = dims.empty() ? -1 : c.exprs().AsConst(dims.back()).value_or(-1);
+  if (dims.size() < 2 || dims.back() != dims[dims.size() - 2]) {
+    c.Fail(InvalidArgument("The input is {}; its last two dims must be equal.",
+                           graph::FormatType(c.exprs(), c.TypeOf(x))));
+    return {};
+  }
+  if (n < 1 || n > kMost) {
+    c.Fail(Unimplemented("The matrices have {} rows; 1 to {} are supported.",
+                         c.exprs().Format(dims.back()), kMost));
+    return {};
+  }
+  Expr batch = c.Const(1);
+  const std::vector<Expr> out(dims.begin(), dims.end() - 2);
+  for (const Expr dim : out) batch = c.exprs().Mul(batch, dim);
+  const DType wide = c.ComputeDType(x);
+  V rest = c.ReshapeTo(c.Cast(x, wide), {batch, c.Const(n), c.Const(n)});
+  V product = {&c, kNone};
+  for (int64_t size = n; size > 0 && c.ok(); --size) {
+    const Expr one = c.Const(1);
+    const Expr below = c.Const(size - 1);
+    if (size > 1) {
+      // Row `from` and row 0 change places.
+      const V column = c.Unary("abs", c.SliceAxis(rest, 2, c.Const(0), one));
+      const V from = c.Op("argmax", {column}, {{"axis", int64_t{1}}, {"keep_dims", int64_t{1}}});
+      const std::vector<Expr> shape = {batch, c.Const(size), c.Const(size)};
+      const V row = c.Iota(DType::kI64, shape, 1);
+      const V zero = c.Integer(DType::kI64, 0);
+      const V at =
+          c.Select(c.Binary("eq", row, zero), from, c.Select(c.Binary("eq", row, from), zero, row));
+      rest = c.Op("gather_elements", {rest, at}, {{"axis", int64_t{1}}});
+      const V sign = c.Select(c.Binary("eq", from, zero), c.Number(wide, 1), c.Number(wide, -1));
+      product = product.valid() ? product * sign : sign;
+    }
+    const V top = c.SliceAxis(rest, 1, c.Const(0), one);
+    const V pivot = c.SliceAxis(top, 2, c.Const(0), one);
+    product = product.valid() ? product * pivot : pivot;
+    if (size == 1) break;
+    // Of a pivot of 0 nothing matters any more: the product is 0.
+    const V divisor = c.Select(c.Binary("eq", pivot, c.Like(pivot, 0)), c.Like(pivot, 1), pivot);
+    const V under = c.SliceAxis(rest, 1, one, below);
+    const V factor = c.SliceAxis(under, 2, c.Const(0), one) / divisor;
+    rest = c.SliceAxis(under, 2, one, below) - factor * c.SliceAxis(top, 2, one, below);
+  }
+  return {c.ReshapeTo(c.Cast(product, c.DTypeOf(x)), out)};
+}
+
 // Integers minus their zero point, in i32. A zero point per row of A or column of B.
 V Centred(NodeContext& c, V x, V zero_point, bool per_row) {
   x = c.Cast(x, DType::kI32);
@@ -321,6 +377,7 @@ std::vector<V> ImportQLinearMatMul(NodeContext& c) {
 }
 
 constexpr ImportRow kRows[] = {
+    {"Det", 11, 0, 1, 1, 1, "", ImportDet, "at most 64 rows"},
     {"Einsum", 12, 0, 1, -1, 1, "equation", ImportEinsum},
     {"Gemm", 7, 0, 2, 3, 1, "alpha beta transA transB", ImportGemm},
     {"MatMul", 1, 0, 2, 2, 1, "", ImportMatMul},

@@ -2,6 +2,8 @@
 // Normalisations as reductions and arithmetic. Narrow floats are computed in f32.
 #include <numeric>
 
+#include "base/quantity.h"
+
 #include "compiler/import/onnx_context.h"
 
 namespace halyard::onnx {
@@ -11,10 +13,9 @@ namespace {
 V PerChannel(NodeContext& c, V v, V x) {
   if (!c.ok()) return v;
   if (c.Rank(v) != 1 || c.Rank(x) < 2) {
-    return c.Fail(InvalidArgument(
-        "A channel parameter has {} dimensions and the input {}; they need 1 and at "
-        "least 2.",
-        c.Rank(v), c.Rank(x)));
+    return c.Fail(
+        InvalidArgument("A channel parameter has {} and the input {}; they need 1 and at least 2.",
+                        Counted(c.Rank(v), "dimension"), c.Rank(x)));
   }
   std::vector<Expr> dims(static_cast<size_t>(c.Rank(x)), c.Const(1));
   dims[1] = c.Dims(v)[0];
@@ -43,20 +44,44 @@ Moments Normalise(NodeContext& c, V x, const std::vector<int64_t>& axes, double 
 std::vector<V> ImportBatchNormalization(NodeContext& c) {
   const V x = c.In(0);
   const double epsilon = c.Float("epsilon", 1e-5f);
-  if (c.Int("training_mode", 0) != 0 || (c.opset < 14 && c.WantsOutput(1))) {
-    c.Fail(Unimplemented("Training mode is not supported."));
+  if (c.opset < 14 && c.WantsOutput(1)) {
+    c.Fail(Unimplemented("Training mode is not supported before opset 14."));
     return {};
+  }
+  const DType wide = c.ComputeDType(x);
+  V mean = c.Cast(c.In(3), wide);
+  V variance = c.Cast(c.In(4), wide);
+  V running_mean = {&c, kNone};
+  V running_variance = {&c, kNone};
+  if (c.Int("training_mode", 0) != 0) {
+    // The statistics are those of the batch; the running ones take a part of them.
+    if (c.ok() && c.Rank(x) < 2) {
+      c.Fail(InvalidArgument("The input has {}; it must have at least 2.",
+                             Counted(c.Rank(x), "dimension")));
+      return {};
+    }
+    const double momentum = c.Float("momentum", 0.9f);
+    std::vector<int64_t> axes = AxesFromTo(2, c.Rank(x));
+    axes.insert(axes.begin(), 0);
+    const V kept = c.Mean(c.Cast(x, wide), axes, true);
+    const V centred = c.Cast(x, wide) - kept;
+    const V batch_mean = c.ReshapeTo(kept, c.Dims(mean));
+    const V batch_variance = c.Mean(centred * centred, axes, false);
+    running_mean = c.Cast(mean * momentum + batch_mean * (1 - momentum), c.DTypeOf(c.In(3)));
+    running_variance =
+        c.Cast(variance * momentum + batch_variance * (1 - momentum), c.DTypeOf(c.In(4)));
+    mean = batch_mean;
+    variance = batch_variance;
   }
   if (c.opset < 9 && c.Int("spatial", 1) != 1) {
     c.Fail(Unimplemented("Attribute 'spatial' is 0; only statistics per channel are supported."));
     return {};
   }
-  const DType wide = c.ComputeDType(x);
   // One factor and one offset per channel, which fold when the parameters are constants.
-  const V factor = c.Cast(c.In(1), wide) * c.Unary("rsqrt", c.Cast(c.In(4), wide) + epsilon);
-  const V offset = c.Cast(c.In(2), wide) - c.Cast(c.In(3), wide) * factor;
+  const V factor = c.Cast(c.In(1), wide) * c.Unary("rsqrt", variance + epsilon);
+  const V offset = c.Cast(c.In(2), wide) - mean * factor;
   const V y = c.Cast(x, wide) * PerChannel(c, factor, x) + PerChannel(c, offset, x);
-  return {c.Cast(y, c.DTypeOf(x))};
+  return {c.Cast(y, c.DTypeOf(x)), running_mean, running_variance};
 }
 
 std::vector<V> ImportLayerNormalization(NodeContext& c) {
@@ -124,9 +149,8 @@ std::vector<V> ImportLrn(NodeContext& c) {
   if (!c.ok()) return {};
   const std::vector<Expr> dims = c.Dims(x);
   if (dims.size() < 3 || size < 1) {
-    c.Fail(
-        InvalidArgument("The input has {} dimensions and size is {}; they need at least 3 and 1.",
-                        dims.size(), size));
+    c.Fail(InvalidArgument("The input has {} and size is {}; they need at least 3 and 1.",
+                           Counted(dims.size(), "dimension"), size));
     return {};
   }
   Expr rest = c.Const(1);
@@ -184,7 +208,7 @@ std::vector<V> ImportSkipLayerNormalization(NodeContext& c) {
 
 constexpr ImportRow kRows[] = {
     {"BatchNormalization", 7, 0, 5, 5, 5, "epsilon momentum spatial training_mode",
-     ImportBatchNormalization, "inference only"},
+     ImportBatchNormalization, "training mode from opset 14"},
     {"GroupNormalization", 18, 0, 3, 3, 1, "epsilon num_groups stash_type",
      ImportGroupNormalization},
     {"InstanceNormalization", 6, 0, 3, 3, 1, "epsilon", ImportInstanceNormalization},

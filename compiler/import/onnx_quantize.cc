@@ -2,6 +2,7 @@
 // QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear as arithmetic.
 #include <limits>
 
+#include "base/quantity.h"
 #include "compiler/import/onnx_context.h"
 #include "compiler/import/onnx_tensor.h"
 
@@ -27,10 +28,9 @@ V Spread(NodeContext& c, V parameter, V x, int64_t axis) {
   const auto at = static_cast<size_t>(c.Axis(axis, c.Rank(x)));
   if (!c.ok()) return parameter;
   if (block < 1 || rank != c.Rank(x)) {
-    return c.Fail(InvalidArgument(
-        "A scale of {} dimensions needs block_size and an input of as many; it is {} "
-        "and {}.",
-        rank, block, c.Rank(x)));
+    return c.Fail(
+        InvalidArgument("A scale of {} needs block_size and an input of as many; it is {} and {}.",
+                        Counted(rank, "dimension"), block, c.Rank(x)));
   }
   // [.., k, ..] becomes [.., k, block, ..], is merged, and cut where the last block is not full.
   std::vector<Expr> split = c.Dims(parameter);

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/quantity.h"
+
 #include "compiler/import/onnx_context.h"
 
 namespace halyard::onnx {
@@ -111,14 +113,45 @@ std::vector<V> ImportHardmax(NodeContext& c) {
   return {c.ReshapeTo(c.Cast(c.Binary("eq", index, at), dtype), dims)};
 }
 
+// Running products in log(n) steps: after the step of `reach` each element is the product of the
+// 2 * reach elements up to it.
+V CumulativeProduct(NodeContext& c, V x, int64_t axis) {
+  if (!c.ok()) return x;
+  const bool is_exclusive = c.Int("exclusive", 0) != 0;
+  const bool is_reversed = c.Int("reverse", 0) != 0;
+  const auto at = static_cast<size_t>(axis);
+  const std::vector<Expr> dims = c.Dims(x);
+  const std::optional<int64_t> size = c.exprs().AsConst(dims[at]);
+  if (!size.has_value()) {
+    return c.Fail(Unimplemented("The dim of axis {} is {}; it must be a number.", axis,
+                                c.exprs().Format(dims[at])));
+  }
+  // The elements `by` places before each one; ones where there are none.
+  const auto shifted = [&](V v, int64_t by) {
+    const std::vector<Expr> none(dims.size(), c.Const(0));
+    std::vector<Expr> ones = none;
+    ones[at] = c.Const(by);
+    const V part = c.SliceAxis(v, axis, c.Const(is_reversed ? by : 0), c.Const(*size - by));
+    return c.Op("pad", {part, c.Like(v, 1)},
+                {{"low", is_reversed ? none : ones},
+                 {"high", is_reversed ? ones : none},
+                 {"mode", std::string("constant")}});
+  };
+  if (is_exclusive && *size > 0) x = shifted(x, 1);
+  for (int64_t reach = 1; reach < *size; reach *= 2) x = x * shifted(x, reach);
+  return x;
+}
+
 std::vector<V> ImportCumulative(NodeContext& c) {
   const V x = c.In(0);
   const std::vector<int64_t> axis = c.IntsOf(1, "axis");
   if (!c.ok()) return {};
   if (axis.size() != 1) {
-    c.Fail(InvalidArgument("Input 'axis' has {} elements; it must have 1.", axis.size()));
+    c.Fail(
+        InvalidArgument("Input 'axis' has {}; it must have 1.", Counted(axis.size(), "element")));
     return {};
   }
+  if (c.node.op_type == "CumProd") return {CumulativeProduct(c, x, c.Axis(axis[0], c.Rank(x)))};
   return {c.Op("cumsum", {x},
                {{"axis", c.Axis(axis[0], c.Rank(x))},
                 {"exclusive", c.Int("exclusive", 0)},
@@ -136,7 +169,7 @@ std::vector<V> ImportTopK(NodeContext& c) {
   }
   if (!c.ok()) return {};
   if (k.size() != 1) {
-    c.Fail(InvalidArgument("Input 'K' has {} elements; it must have 1.", k.size()));
+    c.Fail(InvalidArgument("Input 'K' has {}; it must have 1.", Counted(k.size(), "element")));
     return {};
   }
   const V operands[] = {x};
@@ -150,6 +183,8 @@ constexpr std::string_view kReduceAttributes = "axes keepdims noop_with_empty_ax
 constexpr ImportRow kRows[] = {
     {"ArgMax", 1, 0, 1, 1, 1, "axis keepdims select_last_index", ImportArg},
     {"ArgMin", 1, 0, 1, 1, 1, "axis keepdims select_last_index", ImportArg},
+    {"CumProd", 26, 0, 2, 2, 1, "exclusive reverse", ImportCumulative,
+     "axis known before the run; its dim is a number"},
     {"CumSum", 11, 0, 2, 2, 1, "exclusive reverse", ImportCumulative, "axis known before the run"},
     {"Hardmax", 1, 0, 1, 1, 1, "axis", ImportHardmax},
     {"LogSoftmax", 1, 0, 1, 1, 1, "axis", ImportSoftmax},

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/quantity.h"
+
 #include "compiler/import/onnx_context.h"
 
 namespace halyard::onnx {
@@ -58,13 +60,184 @@ V Resize(NodeContext& c, V x, const std::vector<Expr>& sizes, std::vector<double
   return c.Op("resize", {x}, std::move(attributes));
 }
 
+// What one resized axis is made from, for the forms that the op `resize` does not know.
+struct ResizedAxis {
+  int64_t from = 0;
+  int64_t to = 0;
+  double scale = 1;
+  double roi_start = 0;
+  double roi_end = 1;
+};
+
+struct Interpolation {
+  std::string mode;
+  std::string coordinates;
+  std::string rounding;
+  double cubic = -0.75;
+  bool is_antialiased = false;
+  bool excludes_outside = false;
+};
+
+// Where element `y` of the result lies in the operand.
+double SourceOf(const std::string& coordinates, const ResizedAxis& axis, double y) {
+  const auto from = static_cast<double>(axis.from);
+  const auto to = static_cast<double>(axis.to);
+  const double half_pixel = (y + 0.5) / axis.scale - 0.5;
+  if (coordinates == "align_corners") return axis.to == 1 ? 0 : y * (from - 1) / (to - 1);
+  if (coordinates == "asymmetric") return y / axis.scale;
+  if (coordinates == "pytorch_half_pixel") return axis.to == 1 ? -0.5 : half_pixel;
+  if (coordinates == "half_pixel_symmetric") {
+    return from / 2 * (1 - to / (axis.scale * from)) + half_pixel;
+  }
+  if (coordinates == "tf_crop_and_resize") {
+    const double extent = (axis.roi_end - axis.roi_start) * (from - 1);
+    const double start = axis.roi_start * (from - 1);
+    return axis.to == 1 ? start + extent / 2 : start + y * extent / (to - 1);
+  }
+  return half_pixel;
+}
+
+// The weights of the elements base + first, base + first + 1, ... for a place `ratio` in (0, 1]
+// after base. With antialiasing the filter widens as the axis shrinks.
+std::vector<double> FilterOf(const Interpolation& how, const ResizedAxis& axis, double ratio,
+                             int64_t& first) {
+  if (how.mode == "nearest") {
+    first = 0;
+    const bool takes_second = how.rounding == "floor"               ? ratio == 1
+                              : how.rounding == "ceil"              ? true
+                              : how.rounding == "round_prefer_ceil" ? ratio >= 0.5
+                                                                    : ratio > 0.5;
+    return {takes_second ? 0.0 : 1.0, takes_second ? 1.0 : 0.0};
+  }
+  const double scale = how.is_antialiased ? std::min(axis.scale, 1.0) : 1.0;
+  const double reach = how.mode == "cubic" ? 2 : 1;
+  first = static_cast<int64_t>(std::floor(-reach / scale)) + 1;
+  std::vector<double> weights;
+  double sum = 0;
+  for (int64_t i = first; i < 2 - first; ++i) {
+    const double x = std::abs((static_cast<double>(i) - ratio) * scale);
+    const double a = how.cubic;
+    double weight = std::max(0.0, 1 - x);
+    if (how.mode == "cubic") {
+      weight = x <= 1  ? ((a + 2) * x - (a + 3)) * x * x + 1
+               : x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+                       : 0;
+    }
+    weights.push_back(weight);
+    sum += weight;
+  }
+  for (double& weight : weights) weight /= sum;
+  return weights;
+}
+
+// Resizing along an axis is a product with a matrix of weights. Where the place is outside of the
+// operand, tf_crop_and_resize gives a value of its own.
+V ResizeByMatrix(NodeContext& c, V x, int64_t at, const ResizedAxis& axis, const Interpolation& how,
+                 double outside_value) {
+  if (!c.ok()) return x;
+  std::vector<double> matrix(static_cast<size_t>(axis.from * axis.to), 0.0);
+  std::vector<double> outside(static_cast<size_t>(axis.to), 0.0);
+  bool has_outside = false;
+  for (int64_t y = 0; y < axis.to; ++y) {
+    const double place = SourceOf(how.coordinates, axis, static_cast<double>(y));
+    if (how.coordinates == "tf_crop_and_resize" &&
+        !(place >= 0 && place <= static_cast<double>(axis.from - 1))) {
+      outside[static_cast<size_t>(y)] = outside_value;
+      has_outside = true;
+      continue;
+    }
+    const double base = std::ceil(place) - 1;
+    int64_t first = 0;
+    std::vector<double> weights = FilterOf(how, axis, place - base, first);
+    double sum = 0;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const int64_t index = static_cast<int64_t>(base) + first + static_cast<int64_t>(i);
+      if (how.excludes_outside && (index < 0 || index >= axis.from)) weights[i] = 0;
+      sum += weights[i];
+    }
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const int64_t index = std::clamp<int64_t>(
+          static_cast<int64_t>(base) + first + static_cast<int64_t>(i), 0, axis.from - 1);
+      matrix[static_cast<size_t>(index * axis.to + y)] += sum == 0 ? 0 : weights[i] / sum;
+    }
+  }
+  const DType dtype = c.DTypeOf(x);
+  const V weights =
+      c.Take(c.b.ConstantOf(graph::TensorOfFloats(dtype, {axis.from, axis.to}, matrix)));
+  // The axis goes last and all others become rows.
+  std::vector<int64_t> perm(static_cast<size_t>(c.Rank(x)));
+  std::iota(perm.begin(), perm.end(), int64_t{0});
+  std::swap(perm[static_cast<size_t>(at)], perm.back());
+  V moved = c.Transpose(x, perm);
+  std::vector<Expr> dims = c.Dims(moved);
+  if (!c.ok()) return x;
+  Expr rows = c.Const(1);
+  for (size_t i = 0; i + 1 < dims.size(); ++i) rows = c.exprs().Mul(rows, dims[i]);
+  V y = c.Op("matmul", {c.ReshapeTo(moved, {rows, dims.back()}), weights});
+  if (has_outside) {
+    y = y + c.Take(c.b.ConstantOf(graph::TensorOfFloats(dtype, {axis.to}, outside)));
+  }
+  dims.back() = c.Const(axis.to);
+  return c.Transpose(c.ReshapeTo(y, dims), perm);
+}
+
+// Resizes axis by axis. `scales` is empty where the sizes say all.
+V ResizeByMatrices(NodeContext& c, V x, const std::vector<Expr>& sizes,
+                   const std::vector<double>& scales, const std::vector<int64_t>& axes,
+                   const Interpolation& how) {
+  if (!c.ok()) return x;
+  constexpr int64_t kMostWeights = int64_t{1} << 24;
+  const DType dtype = c.DTypeOf(x);
+  if (!IsFloat(dtype)) {
+    return c.Fail(
+        Unimplemented("The input is {}; with antialias or tf_crop_and_resize it must be of floats.",
+                      FormatDType(dtype)));
+  }
+  std::vector<double> roi;
+  if (how.coordinates == "tf_crop_and_resize") {
+    roi = c.FloatsOf(1, "roi");
+    if (c.ok() && roi.size() != 2 * axes.size()) {
+      c.Fail(InvalidArgument("Input 'roi' has {}; {} need {}.", Counted(roi.size(), "element"),
+                             Counted(axes.size(), "axis"), 2 * axes.size()));
+    }
+  }
+  const double outside = c.Float("extrapolation_value", 0);
+  V y = c.Cast(x, c.ComputeDType(x));
+  for (size_t i = 0; i < axes.size() && c.ok(); ++i) {
+    const auto at = static_cast<size_t>(axes[i]);
+    const Expr dim = c.Dims(x)[at];
+    ResizedAxis axis;
+    if (!roi.empty()) {
+      axis.roi_start = roi[i];
+      axis.roi_end = roi[axes.size() + i];
+    }
+    const bool has_roi = axis.roi_start != 0 || axis.roi_end != 1;
+    if (dim == sizes[at] && (scales.empty() || scales[at] == 1) && !has_roi) continue;
+    const std::optional<int64_t> from = c.exprs().AsConst(dim);
+    const std::optional<int64_t> to = c.exprs().AsConst(sizes[at]);
+    if (!from || !to || *from < 1 || *to < 1 || *from > kMostWeights / *to) {
+      return c.Fail(Unimplemented(
+          "Axis {} goes from {} to {}; with antialias or tf_crop_and_resize both must be numbers "
+          "above 0 with a product of at most {}.",
+          at, c.exprs().Format(dim), c.exprs().Format(sizes[at]), kMostWeights));
+    }
+    axis.from = *from;
+    axis.to = *to;
+    axis.scale =
+        scales.empty() ? static_cast<double>(*to) / static_cast<double>(*from) : scales[at];
+    y = ResizeByMatrix(c, y, axes[i], axis, how, outside);
+  }
+  return c.Cast(y, dtype);
+}
+
 std::vector<V> ImportUpsample(NodeContext& c) {
   const V x = c.In(0);
   const std::vector<double> scales = c.opset < 9 ? c.Floats("scales") : c.FloatsOf(1, "scales");
   if (!c.ok()) return {};
   const std::vector<Expr> dims = c.Dims(x);
   if (scales.size() != dims.size()) {
-    c.Fail(InvalidArgument("There are {} scales for {} dimensions.", scales.size(), dims.size()));
+    c.Fail(InvalidArgument("There are {} for {}.", Counted(scales.size(), "scale"),
+                           Counted(dims.size(), "dimension")));
     return {};
   }
   std::vector<Expr> sizes;
@@ -82,21 +255,13 @@ std::vector<V> ImportResize(NodeContext& c) {
     const std::vector<Expr> dims = c.Dims(x);
     if (!c.ok()) return {};
     if (scales.size() != dims.size()) {
-      c.Fail(InvalidArgument("There are {} scales for {} dimensions.", scales.size(), dims.size()));
+      c.Fail(InvalidArgument("There are {} for {}.", Counted(scales.size(), "scale"),
+                             Counted(dims.size(), "dimension")));
       return {};
     }
     std::vector<Expr> sizes;
     for (size_t i = 0; i < dims.size(); ++i) sizes.push_back(ScaledDim(c, dims[i], scales[i]));
     return {Resize(c, x, sizes, scales, c.String("mode", "nearest"), "asymmetric", "floor")};
-  }
-  if (c.Int("antialias", 0) != 0) {
-    c.Fail(Unimplemented("Attribute 'antialias' is not supported."));
-    return {};
-  }
-  if (c.Float("extrapolation_value", 0) != 0 &&
-      c.String("coordinate_transformation_mode", "") == "tf_crop_and_resize") {
-    c.Fail(Unimplemented("Attribute 'extrapolation_value' is not supported."));
-    return {};
   }
   const std::vector<Expr> dims = c.Dims(x);
   std::vector<int64_t> axes(dims.size());
@@ -116,7 +281,8 @@ std::vector<V> ImportResize(NodeContext& c) {
     const std::vector<double> given = c.FloatsOf(2, "scales");
     if (!c.ok()) return {};
     if (given.size() != axes.size()) {
-      c.Fail(InvalidArgument("There are {} scales for {} axes.", given.size(), axes.size()));
+      c.Fail(InvalidArgument("There are {} for {}.", Counted(given.size(), "scale"),
+                             Counted(axes.size(), "axis")));
       return {};
     }
     for (size_t i = 0; i < axes.size(); ++i) {
@@ -129,7 +295,8 @@ std::vector<V> ImportResize(NodeContext& c) {
     const std::vector<Expr> given = c.ExprsOf(3, "sizes");
     if (!c.ok()) return {};
     if (given.size() != axes.size()) {
-      c.Fail(InvalidArgument("There are {} sizes for {} axes.", given.size(), axes.size()));
+      c.Fail(InvalidArgument("There are {} for {}.", Counted(given.size(), "size"),
+                             Counted(axes.size(), "axis")));
       return {};
     }
     const std::string policy = c.String("keep_aspect_ratio_policy", "stretch");
@@ -165,9 +332,18 @@ std::vector<V> ImportResize(NodeContext& c) {
     }
   }
   if (!has_scales) scales.clear();
-  return {Resize(c, x, sizes, std::move(scales), c.String("mode", "nearest"),
-                 c.String("coordinate_transformation_mode", "half_pixel"),
-                 c.String("nearest_mode", "round_prefer_floor"))};
+  Interpolation how;
+  how.mode = c.String("mode", "nearest");
+  how.coordinates = c.String("coordinate_transformation_mode", "half_pixel");
+  how.rounding = c.String("nearest_mode", "round_prefer_floor");
+  how.cubic = c.Float("cubic_coeff_a", -0.75);
+  how.is_antialiased = c.Int("antialias", 0) != 0 && how.mode != "nearest";
+  how.excludes_outside = c.Int("exclude_outside", 0) != 0;
+  const bool is_known = how.mode == "nearest" || how.mode == "linear" || how.mode == "cubic";
+  if (is_known && (how.is_antialiased || how.coordinates == "tf_crop_and_resize")) {
+    return {ResizeByMatrices(c, x, sizes, scales, axes, how)};
+  }
+  return {Resize(c, x, sizes, std::move(scales), how.mode, how.coordinates, how.rounding)};
 }
 
 constexpr ImportRow kRows[] = {
@@ -175,7 +351,9 @@ constexpr ImportRow kRows[] = {
      "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside "
      "extrapolation_value "
      "keep_aspect_ratio_policy mode nearest_mode",
-     ImportResize, "scales and sizes known before the run; no antialias, no tf_crop_and_resize"},
+     ImportResize,
+     "scales, sizes and regions known before the run; with antialias or tf_crop_and_resize static "
+     "axes"},
     {"Upsample", 7, 9, 1, 2, 1, "mode scales", ImportUpsample, "scales known before the run"},
 };
 

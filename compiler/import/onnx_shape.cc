@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/quantity.h"
+
 #include "compiler/import/onnx_context.h"
 
 namespace halyard::onnx {
@@ -43,9 +45,8 @@ std::vector<V> ImportReshape(NodeContext& c) {
     if (!value.has_value()) continue;
     if (*value == 0 && !allow_zero) {
       if (i >= from.size()) {
-        c.Fail(InvalidArgument(
-            "Shape element {} is 0, which copies a dim; the input has {} dimensions.", i,
-            from.size()));
+        c.Fail(InvalidArgument("Shape element {} is 0, which copies a dim; the input has {}.", i,
+                               Counted(from.size(), "dimension")));
         return {};
       }
       shape[i] = from[i];
@@ -153,8 +154,8 @@ std::vector<V> ImportSplit(NodeContext& c) {
   } else {
     const int64_t parts = c.Int("num_outputs", outputs);
     if (parts != outputs || parts < 1) {
-      c.Fail(InvalidArgument("Attribute 'num_outputs' is {}; the node has {} outputs.", parts,
-                             outputs));
+      c.Fail(InvalidArgument("Attribute 'num_outputs' is {}; the node has {}.", parts,
+                             Counted(outputs, "output")));
       return {};
     }
     const std::optional<int64_t> total = c.exprs().AsConst(dim);
@@ -172,8 +173,8 @@ std::vector<V> ImportSplit(NodeContext& c) {
   }
   if (!c.ok()) return {};
   if (static_cast<int64_t>(sizes.size()) != outputs) {
-    c.Fail(InvalidArgument("Input 'split' has {} elements; the node has {} outputs.", sizes.size(),
-                           outputs));
+    c.Fail(InvalidArgument("Input 'split' has {}; the node has {}.",
+                           Counted(sizes.size(), "element"), Counted(outputs, "output")));
     return {};
   }
   Expr sum = c.Const(0);
@@ -217,8 +218,8 @@ std::vector<V> ImportTile(NodeContext& c) {
   if (!c.ok()) return {};
   const std::vector<Expr> dims = c.Dims(x);
   if (repeats.size() != dims.size()) {
-    c.Fail(InvalidArgument("Input 'repeats' has {} elements; the input has {} dimensions.",
-                           repeats.size(), dims.size()));
+    c.Fail(InvalidArgument("Input 'repeats' has {}; the input has {}.",
+                           Counted(repeats.size(), "element"), Counted(dims.size(), "dimension")));
     return {};
   }
   // Each axis with repeats becomes [1, d], is broadcast to [r, d] and merged to r * d.
@@ -251,9 +252,8 @@ std::vector<V> ImportDepthToSpace(NodeContext& c) {
   if (!c.ok()) return {};
   const std::vector<Expr> d = c.Dims(x);
   if (d.size() != 4 || block < 1) {
-    c.Fail(InvalidArgument(
-        "The input has {} dimensions and blocksize is {}; they must be 4 and at least 1.", d.size(),
-        block));
+    c.Fail(InvalidArgument("The input has {} and blocksize is {}; they must be 4 and at least 1.",
+                           Counted(d.size(), "dimension"), block));
     return {};
   }
   ExprArena& e = c.exprs();
@@ -282,9 +282,8 @@ std::vector<V> ImportSpaceToDepth(NodeContext& c) {
   const std::vector<Expr> d = c.Dims(x);
   if (!c.ok()) return {};
   if (d.size() != 4 || block < 1) {
-    c.Fail(InvalidArgument(
-        "The input has {} dimensions and blocksize is {}; they must be 4 and at least 1.", d.size(),
-        block));
+    c.Fail(InvalidArgument("The input has {} and blocksize is {}; they must be 4 and at least 1.",
+                           Counted(d.size(), "dimension"), block));
     return {};
   }
   ExprArena& e = c.exprs();
@@ -307,8 +306,13 @@ std::vector<V> ImportDropout(NodeContext& c) {
   if (c.Has(2)) {
     const std::optional<Tensor> training = c.Known(c.In(2));
     if (!training.has_value() || graph::LoadInt(*training, 0) != 0) {
-      c.Fail(Unimplemented("Input 'training_mode' may be true; only inference is supported."));
-      return {};
+      // A ratio of 0 drops nothing.
+      const std::optional<Tensor> ratio = c.Has(1) ? c.Known(c.In(1)) : std::nullopt;
+      if (!ratio.has_value() || ratio->elements() != 1 || graph::LoadFloat(*ratio, 0) != 0) {
+        c.Fail(Unimplemented(
+            "Input 'training_mode' may be true; only inference and a ratio of 0 are supported."));
+        return {};
+      }
     }
   }
   std::vector<V> out = {x};

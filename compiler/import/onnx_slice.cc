@@ -2,6 +2,8 @@
 // Slices and pads, whose bounds may be expressions over symbols.
 #include <numeric>
 
+#include "base/quantity.h"
+
 #include "compiler/import/onnx_context.h"
 
 namespace halyard::onnx {
@@ -63,9 +65,9 @@ std::vector<V> ImportSlice(NodeContext& c) {
   if (steps.empty()) steps.assign(starts.size(), 1);
   if (ends.size() != starts.size() || axes.size() != starts.size() ||
       steps.size() != starts.size()) {
-    c.Fail(InvalidArgument(
-        "There are {} starts, {} ends, {} axes and {} steps; their numbers must agree.",
-        starts.size(), ends.size(), axes.size(), steps.size()));
+    c.Fail(InvalidArgument("There are {}, {}, {} and {}; their numbers must agree.",
+                           Counted(starts.size(), "start"), Counted(ends.size(), "end"),
+                           Counted(axes.size(), "axis"), Counted(steps.size(), "step")));
     return {};
   }
   ExprArena& e = c.exprs();
@@ -130,8 +132,8 @@ std::vector<V> ImportPad(NodeContext& c) {
     std::iota(axes.begin(), axes.end(), int64_t{0});
   }
   if (pads.size() != 2 * axes.size()) {
-    c.Fail(InvalidArgument("There are {} pads; {} axes need {}.", pads.size(), axes.size(),
-                           2 * axes.size()));
+    c.Fail(InvalidArgument("There are {}; {} need {}.", Counted(pads.size(), "pad"),
+                           Counted(axes.size(), "axis"), 2 * axes.size()));
     return {};
   }
   if (mode != "constant" && mode != "edge" && mode != "reflect" && mode != "wrap") {
@@ -184,8 +186,8 @@ std::vector<V> ImportCenterCropPad(NodeContext& c) {
     std::iota(axes.begin(), axes.end(), int64_t{0});
   }
   if (axes.size() != shape.size()) {
-    c.Fail(
-        InvalidArgument("Input 'shape' has {} elements for {} axes.", shape.size(), axes.size()));
+    c.Fail(InvalidArgument("Input 'shape' has {} for {}.", Counted(shape.size(), "element"),
+                           Counted(axes.size(), "axis")));
     return {};
   }
   const std::vector<int64_t> dims = c.ConstDims(x, "The input");

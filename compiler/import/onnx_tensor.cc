@@ -13,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/quantity.h"
 #include "compiler/graph/constants.h"
 
 namespace halyard::onnx {
@@ -152,8 +153,8 @@ Result<std::shared_ptr<const ByteSource>> DecodeVarints(
     int64_t count, int width, const std::shared_ptr<const ByteSource>& file) {
   // A varint has at least one byte, so the file bounds the memory.
   if (count > TotalSize(ranges)) {
-    return InvalidArgument("{} needs {} values in {}; it has {} bytes of them.", what, count, field,
-                           TotalSize(ranges));
+    return InvalidArgument("{} needs {} in {}; it has {} bytes of them.", what,
+                           Counted(count, "value"), field, TotalSize(ranges));
   }
   std::vector<uint8_t> bytes(static_cast<size_t>(count * width));
   int64_t index = 0;
@@ -175,8 +176,8 @@ Result<std::shared_ptr<const ByteSource>> DecodeVarints(
     }
   }
   if (index != count) {
-    return InvalidArgument("{} has {} values in {}; its shape needs {}.", what, index, field,
-                           count);
+    return InvalidArgument("{} has {} in {}; its shape needs {}.", what, Counted(index, "value"),
+                           field, count);
   }
   return graph::OwnBytes(std::move(bytes));
 }
@@ -259,7 +260,7 @@ Result<TensorBytes> ResolveTensor(const TensorProto& tensor, std::string_view wh
   HY_ASSIGN(const DType dtype, DTypeOf(tensor.data_type));
   if (tensor.has_segment) return Unimplemented("{} is split into segments.", what);
   if (static_cast<int64_t>(tensor.dims.size()) > limits.tensor_rank) {
-    return OutOfRange("{} has {} dimensions; the limit is {}.", what, tensor.dims.size(),
+    return OutOfRange("{} has {}; the limit is {}.", what, Counted(tensor.dims.size(), "dimension"),
                       limits.tensor_rank);
   }
   int64_t count = 1;

@@ -398,6 +398,43 @@ ValueId Builder::FragmentMma(ValueId a, ValueId b, ValueId c) {
   return Append1(Opcode::kFragmentMma, TypeOf(c), {a, b, c});
 }
 
+ValueId Builder::FragmentElements(ValueId fragment) {
+  const Type type = TypeOf(fragment);
+  return Append1(Opcode::kFragmentElements,
+                 Type{type.dtype, static_cast<uint16_t>(ElementsPerWorkitem(type))}, {fragment});
+}
+
+ValueId Builder::FragmentOf(ValueId elements, Type type) {
+  return Append1(Opcode::kFragmentOf, type, {elements});
+}
+
+ValueId Builder::MmaBegin(ValueId sum) {
+  Type type = TypeOf(sum);
+  type.use = FragmentUse::kPending;
+  return Append1(Opcode::kMmaBegin, type, {sum});
+}
+
+ValueId Builder::MmaAsync(ValueId pending, const TileOperand& a, const TileOperand& b) {
+  return Append1(Opcode::kMmaAsync, TypeOf(pending), {pending, a.index, b.index},
+                 {b.buffer, static_cast<int64_t>(a.layout), static_cast<int64_t>(b.layout),
+                  a.stride, b.stride},
+                 a.buffer);
+}
+
+ValueId Builder::MmaEnd(ValueId pending) {
+  Type type = TypeOf(pending);
+  type.use = FragmentUse::kAccumulator;
+  return Append1(Opcode::kMmaEnd, type, {pending});
+}
+
+void Builder::AsyncFence() { Append(Opcode::kAsyncFence, {}, {}); }
+
+void Builder::MmaCommit() { Append(Opcode::kMmaCommit, {}, {}); }
+
+void Builder::MmaWait(int64_t pending) {
+  Append(Opcode::kMmaWait, {}, {}, std::span<const int64_t>(&pending, 1));
+}
+
 void Builder::Barrier() { Append(Opcode::kBarrier, {}, {}); }
 
 ValueId Builder::SubgroupShuffle(ValueId value, ValueId lane) {

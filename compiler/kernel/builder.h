@@ -140,6 +140,17 @@ class Builder {
   void FragmentStore(BufferId buffer, ValueId index, ValueId value, ValueId stride,
                      FragmentLayout layout = FragmentLayout::kRowMajor, int64_t align = 1);
   ValueId FragmentMma(ValueId a, ValueId b, ValueId c);
+  ValueId FragmentElements(ValueId fragment);
+  ValueId FragmentOf(ValueId elements, Type type);
+  struct TileOperand {
+    BufferId buffer = kNone;
+    ValueId index = kNone;
+    TileLayout layout = TileLayout::kDepthMajor;
+    int64_t stride = 0;
+  };
+  ValueId MmaBegin(ValueId sum);
+  ValueId MmaAsync(ValueId pending, const TileOperand& a, const TileOperand& b);
+  ValueId MmaEnd(ValueId pending);
 
   // GPU kernels
   void Barrier();
@@ -149,6 +160,9 @@ class Builder {
                  ValueId mask = kNone);
   void AsyncCommit();
   void AsyncWait(int64_t pending);
+  void AsyncFence();
+  void MmaCommit();
+  void MmaWait(int64_t pending);
 
   // Appends any op at the insertion point; the general form for passes and parsers. One result per
   // entry of `result_types`; the op's own type, results and operands' validity are set here.

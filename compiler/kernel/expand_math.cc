@@ -28,7 +28,12 @@ constexpr double kLn2 = 0.69314718055994530942;
 class Formula {
  public:
   using V = ValueId;
-  Formula(Builder* b, Type type, bool has_fma) : b(*b), type(type), has_fma(has_fma) {}
+  Formula(Builder* b, Type type, const ExpandMathOptions& options)
+      : b(*b),
+        type(type),
+        has_fma(options.has_fma),
+        has_scale(options.has_scale),
+        has_exp2(options.has_exp2) {}
 
   V C(double value) { return b.ConstFloat(type.dtype, value, type.lanes); }
   Type IntType() const {
@@ -52,6 +57,8 @@ class Formula {
   Builder& b;
   const Type type;
   const bool has_fma;
+  const bool has_scale;
+  const bool has_exp2;
 };
 
 using V = ValueId;
@@ -77,14 +84,14 @@ V ScaleByPowerOfTwo(Formula& f, V x, V n) {
 
 // e^r on |r| <= ln(2)/2.
 V ExpKernelF32(Formula& f, V r) {
-  const V p = f.Horner(r, {0.5, 0.1666657338, 0.04166655011, 0.008363773874, 0.001392692661});
-  return f.MulAdd(f.b.Mul(r, r), p, f.b.Add(r, f.C(1)));
+  return f.Horner(r, {1, 1, 0.5, 0.1666657338, 0.04166655011, 0.008363773874, 0.001392692661});
 }
 
-// x * 2^n, rounded once also where it is subnormal or infinite, for the n that `shifted` = n + 1.5
-// * 2^23 holds in its low bits, |n| < 2^8: half of n first, then the rest. Shifting left drops all
-// but those bits.
-V ScaleByShifted(Formula& f, V x, V shifted) {
+// x * 2^n, rounded once also where it is subnormal or infinite. `shifted` = n + 1.5 * 2^23 holds n
+// in its low bits, |n| < 2^8: half of n first, then the rest. Shifting left drops all but those
+// bits.
+V ScaleF32(Formula& f, V x, V n, V shifted) {
+  if (f.has_scale) return f.b.Append1(Opcode::kScale, f.type, {x, n});
   const V bits = f.Bits(shifted);
   const V half = f.b.Shr(bits, f.I(1));
   const V rest = f.b.Sub(bits, half);
@@ -99,22 +106,26 @@ constexpr double kShift = 0x1.8p23;
 // which takes processors a hundred times as long, and the masks of attention put many elements
 // there.
 V ExpF32(Formula& f, V x) {
+  if (f.has_exp2) return f.b.Append1(Opcode::kExp2, f.type, {f.b.Mul(x, f.C(kLog2E))});
   const V tiny = f.b.Lt(x, f.C(-104));
-  x = f.b.Min(f.C(89), f.b.Select(tiny, f.C(0), x));
+  if (!f.has_scale) x = f.b.Select(tiny, f.C(0), x);
+  x = f.b.Min(f.C(89), x);
   const V shifted = f.MulAdd(x, f.C(kLog2E), f.C(kShift));
   const V n = f.b.Sub(shifted, f.C(kShift));
   // ln 2 in two parts, the first of 15 bits: n times it is exact.
   V r = f.MulAdd(n, f.C(-0.693145751953125), x);
   r = f.MulAdd(n, f.C(-(kLn2 - 0.693145751953125)), r);
-  return f.b.Select(tiny, f.C(0), ScaleByShifted(f, ExpKernelF32(f, r), shifted));
+  return f.b.Select(tiny, f.C(0), ScaleF32(f, ExpKernelF32(f, r), n, shifted));
 }
 
 V Exp2F32(Formula& f, V x) {
   const V tiny = f.b.Lt(x, f.C(-151));
-  x = f.b.Min(f.C(129), f.b.Select(tiny, f.C(0), x));
+  if (!f.has_scale) x = f.b.Select(tiny, f.C(0), x);
+  x = f.b.Min(f.C(129), x);
   const V shifted = f.b.Add(x, f.C(kShift));
-  const V r = f.b.Mul(f.b.Sub(x, f.b.Sub(shifted, f.C(kShift))), f.C(kLn2));
-  return f.b.Select(tiny, f.C(0), ScaleByShifted(f, ExpKernelF32(f, r), shifted));
+  const V n = f.b.Sub(shifted, f.C(kShift));
+  const V r = f.b.Mul(f.b.Sub(x, n), f.C(kLn2));
+  return f.b.Select(tiny, f.C(0), ScaleF32(f, ExpKernelF32(f, r), n, shifted));
 }
 
 struct LogParts {
@@ -536,8 +547,8 @@ V ExpandF64(Formula& f, Opcode opcode, V x, V y) {
   }
 }
 
-V Expand(Builder* b, Type type, bool has_fma, Opcode opcode, V x, V y) {
-  Formula f(b, type, has_fma);
+V Expand(Builder* b, Type type, const ExpandMathOptions& options, Opcode opcode, V x, V y) {
+  Formula f(b, type, options);
   if (type.dtype == DType::kF64) return ExpandF64(f, opcode, x, y);
   switch (opcode) {
     case Opcode::kExp:
@@ -557,7 +568,7 @@ V Expand(Builder* b, Type type, bool has_fma, Opcode opcode, V x, V y) {
     default:
       break;
   }
-  Formula wide(b, {DType::kF64, type.lanes}, has_fma);
+  Formula wide(b, {DType::kF64, type.lanes}, options);
   const V result = ExpandF64(wide, opcode, b->Convert(x, DType::kF64), b->Convert(y, DType::kF64));
   return b->Convert(result, DType::kF32);
 }
@@ -581,9 +592,11 @@ Kernel ExpandMath(const Kernel& kernel, ExpandMathOptions options) {
       const ValueId product = ExpandSmallPower(b, operands[0], operands[1]);
       if (product != kNone) return std::optional(product);
     }
-    const bool stays = options.has_f32_functions && op.type.dtype == DType::kF32;
+    const bool stays =
+        op.type.dtype == DType::kF32 &&
+        (options.has_f32_functions || (options.has_exp2 && op.opcode == Opcode::kExp2));
     if (InfoOf(op.opcode).transcendental && !stays) {
-      result = Expand(b, op.type, options.has_fma, op.opcode, operands[0], operands.back());
+      result = Expand(b, op.type, options, op.opcode, operands[0], operands.back());
     }
     return result;
   });

@@ -99,6 +99,7 @@ Status Interpreter::RunWorkgroup(const int64_t (&id)[3]) {
   for (int axis = 0; axis < 3; ++axis) workgroup_[axis] = id[axis];
   HY_TRY(memory_.BeginWorkgroup());
   copies_.assign(static_cast<size_t>(workitems_), ItemCopies());
+  products_.assign(static_cast<size_t>(subgroups_ / kSubgroupsOfQuad), QuadProducts());
   return RunBlock(0, all_).WithContext(fmt::format(
       "interpreting workgroup ({}, {}, {}) of kernel '{}'", id[0], id[1], id[2], kernel_.name));
 }
@@ -121,6 +122,7 @@ Status Interpreter::RunBlock(BlockId block, Items items) {
 Status Interpreter::RunOp(const Op& op, Items items) {
   switch (InfoOf(op.opcode).op_class) {
     case OpClass::kArithmetic:
+    case OpClass::kCpu:
     case OpClass::kCompare:
     case OpClass::kConvert:
       if (op.type.IsFragment()) return RunCollective(op, items);

@@ -37,6 +37,11 @@ Status Interpreter::RunCollective(const Op& op, Items items) {
   switch (op.opcode) {
     case Opcode::kBarrier:
       return RunBarrier(items);
+    case Opcode::kAwaitDispatches:
+    case Opcode::kReleaseDispatches:
+      return OkStatus();  // dispatches run one after the other here
+    case Opcode::kLastArrival:
+      return RunLastArrival(op, items);
     case Opcode::kAsyncCopy:
       for (int32_t item : items) HY_TRY(StartCopy(op, item));
       return OkStatus();
@@ -50,6 +55,15 @@ Status Interpreter::RunCollective(const Op& op, Items items) {
     case Opcode::kAsyncWait:
       for (int32_t item : items) HY_TRY(FinishCopies(op, item));
       return OkStatus();
+    case Opcode::kAsyncFence:
+      for (int32_t item : items) memory_.FenceWrites(item);
+      return OkStatus();
+    case Opcode::kMmaBegin:
+    case Opcode::kMmaAsync:
+    case Opcode::kMmaCommit:
+    case Opcode::kMmaWait:
+    case Opcode::kMmaEnd:
+      return RunProducts(op, items);
     default:
       break;
   }
@@ -60,6 +74,23 @@ Status Interpreter::RunCollective(const Op& op, Items items) {
   for (int32_t subgroup : subgroups) {
     HY_TRY(shuffles ? RunShuffle(op, subgroup) : RunFragment(op, subgroup));
   }
+  return OkStatus();
+}
+
+Status Interpreter::RunLastArrival(const Op& op, Items items) {
+  HY_TRY(RunBarrier(items));
+  const int64_t index = IntAt(op.operands[0], 0), count = IntAt(op.operands[1], 0);
+  for (int32_t item : items) {
+    if (IntAt(op.operands[0], item) == index && IntAt(op.operands[1], item) == count) continue;
+    return FailedPrecondition(
+        "Op 'last_arrival' gets index {} and count {} from workitem {}, {} and {} from workitem 0, "
+        "where all must agree.",
+        IntAt(op.operands[0], item), IntAt(op.operands[1], item), item, index, count);
+  }
+  bool is_last = false;
+  HY_TRY(memory_.Arrive(op.buffer, index, count, &is_last));
+  memory_.Barrier();
+  for (int32_t item : items) *Lanes(op.results[0], item) = is_last ? 1 : 0;
   return OkStatus();
 }
 
@@ -127,6 +158,10 @@ Status Interpreter::RunFragment(const Op& op, int32_t subgroup) {
     Multiply(op, subgroup);
     return OkStatus();
   }
+  if (op.opcode == Opcode::kFragmentElements || op.opcode == Opcode::kFragmentOf) {
+    MoveElements(op, subgroup);
+    return OkStatus();
+  }
   const size_t elements = static_cast<size_t>(op.type.rows) * op.type.cols;
   uint64_t* result = Lanes(op.results[0], subgroup);
   if (op.opcode == Opcode::kFragmentFill) {
@@ -144,6 +179,25 @@ Status Interpreter::RunFragment(const Op& op, int32_t subgroup) {
                     : ArithmeticLane(op.opcode, op.type.dtype, a[i], b[i], 0);
   }
   return OkStatus();
+}
+
+void Interpreter::MoveElements(const Op& op, int32_t subgroup) {
+  const bool takes = op.opcode == Opcode::kFragmentElements;
+  const ValueId fragment = takes ? op.operands[0] : op.results[0];
+  const ValueId vector = takes ? op.results[0] : op.operands[0];
+  const Type type = TypeOf(fragment);
+  for (int lane = 0; lane < subgroup_size_; ++lane) {
+    for (int i = 0; i < ElementsPerWorkitem(type); ++i) {
+      const FragmentPlace at = PlaceInFragment(type, lane, i);
+      uint64_t& inside = Lanes(fragment, subgroup)[at.row * type.cols + at.col];
+      uint64_t& outside = Lanes(vector, subgroup * subgroup_size_ + lane)[i];
+      if (takes) {
+        outside = inside;
+      } else {
+        inside = outside;
+      }
+    }
+  }
 }
 
 Status Interpreter::MoveFragment(const Op& op, int32_t subgroup) {

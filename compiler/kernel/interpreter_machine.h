@@ -43,6 +43,17 @@ class Interpreter {
     std::vector<std::vector<PendingCopy>> groups;  // oldest first
   };
 
+  // A product that reads workgroup memory.
+  struct PendingProduct {
+    const Op* op = nullptr;
+    int64_t a = 0;
+    int64_t b = 0;
+  };
+  struct QuadProducts {
+    std::vector<PendingProduct> open;
+    std::vector<std::vector<PendingProduct>> groups;  // oldest first
+  };
+
   uint64_t* Lanes(ValueId value, int32_t i) {
     return lanes_.data() + places_[value].offset + static_cast<size_t>(i) * places_[value].stride;
   }
@@ -74,12 +85,22 @@ class Interpreter {
   // The value that an operand has in all workitems of a subgroup.
   Status Uniform(const Op& op, ValueId operand, int32_t subgroup, uint64_t* lane);
   Status RunBarrier(Items items);
+  Status RunLastArrival(const Op& op, Items items);
   Status RunShuffle(const Op& op, int32_t subgroup);
   Status RunFragment(const Op& op, int32_t subgroup);
+  void MoveElements(const Op& op, int32_t subgroup);
   Status MoveFragment(const Op& op, int32_t subgroup);
   void Multiply(const Op& op, int32_t subgroup);
   Status StartCopy(const Op& op, int32_t item);
   Status FinishCopies(const Op& op, int32_t item);
+
+  // interpreter_products.cc
+  Status RunProducts(const Op& op, Items items);  // every op of a quad
+  Status StartProduct(const Op& op, int32_t quad);
+  Status FinishProducts(const Op& op, int32_t quad);
+  // Calls `visit` for each element of A (side 0) or B (side 1) with its index.
+  template <typename Visit>
+  Status ForOperand(const PendingProduct& product, int side, Visit visit);
 
   const Kernel& kernel_;
   std::span<const int64_t> scalars_;
@@ -95,6 +116,7 @@ class Interpreter {
   std::vector<uint64_t> held_;  // of Copy
   InterpreterMemory memory_;
   std::vector<ItemCopies> copies_;
+  std::vector<QuadProducts> products_;  // per quad
 };
 
 }  // namespace halyard::kernel

@@ -20,7 +20,11 @@ constexpr uint16_t kSeveral = UINT16_MAX;  // readers
 
 InterpreterMemory::InterpreterMemory(const Kernel& kernel, int32_t workitems, int32_t subgroups,
                                      bool finds_races)
-    : kernel_(kernel), workitems_(workitems), subgroups_(subgroups), finds_races_(finds_races) {}
+    : kernel_(kernel),
+      workitems_(workitems),
+      subgroups_(subgroups),
+      finds_races_(finds_races),
+      fenced_(static_cast<size_t>(workitems), 0) {}
 
 Status InterpreterMemory::Bind(std::span<const BufferArgument> arguments) {
   size_t next = 0;
@@ -50,6 +54,7 @@ Status InterpreterMemory::Bind(std::span<const BufferArgument> arguments) {
 
 Status InterpreterMemory::BeginWorkgroup() {
   workgroup_epoch_ = ++epoch_;
+  seen_.clear();
   if (finds_races_) workgroup_epochs_.push_back(epoch_);
   for (size_t i = 0; i < memories_.size(); ++i) {
     const Buffer& buffer = kernel_.buffers[i];
@@ -115,6 +120,13 @@ Status InterpreterMemory::Race(Opcode op, BufferId buffer, int64_t index, int32_
                             rival, did, missing);
 }
 
+bool InterpreterMemory::IsUnordered(uint32_t epoch) const {
+  if (epoch == 0 || epoch >= workgroup_epoch_) return false;
+  return std::none_of(seen_.begin(), seen_.end(), [&](const Epochs& seen) {
+    return seen.first <= epoch && epoch <= seen.second;
+  });
+}
+
 Status InterpreterMemory::NoteRead(Opcode op, BufferId buffer, int64_t index, int32_t who,
                                    Shadow* shadow) {
   if (shadow->in_flight) {
@@ -122,11 +134,10 @@ Status InterpreterMemory::NoteRead(Opcode op, BufferId buffer, int64_t index, in
         "Op '{}'{} reads index {} of buffer '{}', which a pending async copy writes.",
         FormatOpcode(op), By(who), index, kernel_.buffers[buffer].name);
   }
-  if (shadow->written_at != 0 && (shadow->written_at < workgroup_epoch_ ||
-                                  (shadow->written_at == epoch_ && shadow->writer != who))) {
+  if (IsUnordered(shadow->written_at) || (shadow->written_at == epoch_ && shadow->writer != who)) {
     return Race(op, buffer, index, who, "reads", "wrote", shadow->written_at, shadow->writer);
   }
-  if (shadow->read_at != 0 && shadow->read_at < workgroup_epoch_) shadow->elsewhere = true;
+  if (IsUnordered(shadow->read_at)) shadow->elsewhere = true;
   const bool again = shadow->read_at == epoch_ && shadow->reader != who;
   shadow->reader = again ? kSeveral : static_cast<uint16_t>(who);
   shadow->read_at = epoch_;
@@ -140,14 +151,17 @@ Status InterpreterMemory::NoteWrite(Opcode op, BufferId buffer, int64_t index, i
         "Op '{}'{} writes index {} of buffer '{}', which a pending async copy writes.",
         FormatOpcode(op), By(who), index, kernel_.buffers[buffer].name);
   }
+  if (shadow->products > 0) {
+    return FailedPrecondition(
+        "Op '{}'{} writes index {} of buffer '{}', which a pending mma_async reads.",
+        FormatOpcode(op), By(who), index, kernel_.buffers[buffer].name);
+  }
   const bool both_atomic = atomic && shadow->atomic;
-  if (shadow->written_at != 0 && !both_atomic &&
-      (shadow->written_at < workgroup_epoch_ ||
-       (shadow->written_at == epoch_ && shadow->writer != who))) {
+  if (!both_atomic && (IsUnordered(shadow->written_at) ||
+                       (shadow->written_at == epoch_ && shadow->writer != who))) {
     return Race(op, buffer, index, who, "writes", "wrote", shadow->written_at, shadow->writer);
   }
-  if (shadow->read_at != 0 && (shadow->read_at < workgroup_epoch_ ||
-                               (shadow->read_at == epoch_ && shadow->reader != who))) {
+  if (IsUnordered(shadow->read_at) || (shadow->read_at == epoch_ && shadow->reader != who)) {
     return Race(op, buffer, index, who, "writes", "read", shadow->read_at, shadow->reader);
   }
   if (shadow->elsewhere) {
@@ -160,6 +174,7 @@ Status InterpreterMemory::NoteWrite(Opcode op, BufferId buffer, int64_t index, i
   shadow->atomic = atomic && (shadow->written_at != epoch_ || shadow->atomic);
   shadow->written_at = epoch_;
   shadow->writer = static_cast<uint16_t>(who);
+  shadow->fences = fences_;
   return OkStatus();
 }
 
@@ -212,6 +227,29 @@ Status InterpreterMemory::AtomicAdd(BufferId buffer, int64_t index, int32_t who,
   return OkStatus();
 }
 
+Status InterpreterMemory::Arrive(BufferId buffer, int64_t index, int64_t count, bool* is_last) {
+  HY_TRY(AtomicAdd(buffer, index, Workitem(0), 1));
+  Memory& memory = memories_[buffer];
+  uint32_t value = 0;
+  std::memcpy(&value, memory.data + static_cast<size_t>(index) * sizeof value, sizeof value);
+  if (value > count) {
+    return FailedPrecondition(
+        "Op 'last_arrival' makes element {} of buffer '{}' {}; it counts to {}.", index,
+        kernel_.buffers[buffer].name, value, count);
+  }
+  std::vector<Epochs>& arrived = arrivals_[{buffer, index}];
+  *is_last = value == count;
+  if (!*is_last) {
+    arrived.push_back({workgroup_epoch_, epoch_});
+    return OkStatus();
+  }
+  seen_.insert(seen_.end(), arrived.begin(), arrived.end());
+  arrived.clear();
+  value = 0;
+  std::memcpy(memory.data + static_cast<size_t>(index) * sizeof value, &value, sizeof value);
+  return OkStatus();
+}
+
 Status InterpreterMemory::BeginCopy(BufferId buffer, int64_t index, int32_t who) {
   size_t slot = 0;
   HY_TRY(Locate(Opcode::kAsyncCopy, buffer, index, who, &slot));
@@ -219,6 +257,32 @@ Status InterpreterMemory::BeginCopy(BufferId buffer, int64_t index, int32_t who)
   HY_TRY(NoteWrite(Opcode::kAsyncCopy, buffer, index, who, false, &shadow));
   shadow.in_flight = true;
   return OkStatus();
+}
+
+Status InterpreterMemory::BeginProduct(BufferId buffer, int64_t index, int32_t who,
+                                       uint64_t* lane) {
+  HY_TRY(Read(Opcode::kMmaAsync, buffer, index, who, lane));
+  Shadow& shadow = memories_[buffer].shadow[static_cast<size_t>(index)];
+  // Of a fragment that a subgroup stored: all workitems must have passed a fence since.
+  const auto first = shadow.writer < workitems_ ? fenced_.begin() + shadow.writer : fenced_.begin();
+  const auto last = shadow.writer < workitems_ ? first + 1 : fenced_.end();
+  if (*std::min_element(first, last) <= shadow.fences) {
+    return FailedPrecondition(
+        "Op 'mma_async'{} reads index {} of buffer '{}', behind whose write by {} there is no "
+        "async_fence.",
+        By(who), index, kernel_.buffers[buffer].name, Name(shadow.writer));
+  }
+  ++shadow.products;
+  return OkStatus();
+}
+
+void InterpreterMemory::EndProduct(BufferId buffer, int64_t index, int32_t who) {
+  Shadow& shadow = memories_[buffer].shadow[static_cast<size_t>(index)];
+  --shadow.products;
+  // The read was still going on: whoever writes next needs a barrier behind this moment.
+  const bool again = shadow.read_at == epoch_ && shadow.reader != who;
+  shadow.reader = again ? kSeveral : static_cast<uint16_t>(who);
+  shadow.read_at = epoch_;
 }
 
 void InterpreterMemory::EndCopy(BufferId buffer, int64_t index) {

@@ -7,7 +7,7 @@
 // is INT_MIN. A shift amount is read as unsigned; by the width or more it gives 0 (arithmetic right shift:
 // the sign). Floats are IEEE, round to nearest even, no reassociation and no contraction: a fused
 // multiply-add is written `fma`. NaNs are one value: their sign and payload are unspecified. Min and max
-// return NaN when an operand is NaN, and the second operand when both are equal (so max(-0, +0) is +0; a
+// return NaN when an operand is NaN, and one of them when both are equal: which of -0 and +0 is unspecified (a
 // constant is cheapest as the first operand). Comparisons with NaN are false but for ne.
 // Conversion: float to int truncates and saturates, NaN becomes 0; int to int wraps; to bool is "not 0" (NaN
 // is true); to f16 or bf16 from anything but f32 goes through f32, rounding twice.
@@ -20,11 +20,25 @@
 // of a workitem is x + sx * (y + sy * z); subgroups are runs of consecutive linear ids. A kernel of one workitem
 // and no subgroup size is a CPU kernel: it has no barriers, subgroup operations, fragments and async copies.
 // Workitems see each other's writes to workgroup and global memory after a barrier; without one between them, two
-// accesses to one element of which one is a write are a race, as is any such pair in two workgroups. Atomics
-// do not race with atomics. Barriers are reached by all workitems of the workgroup or by none;
+// accesses to one element of which one is a write are a race, as is any such pair in two workgroups unless
+// last_arrival orders them. Atomics do not race with atomics. Barriers are reached by all workitems of the workgroup or by none;
 // subgroup operations and fragment operations likewise by all of the subgroup. All these are undefined here and
 // found by the interpreter.
 // Matrix fragments are held by the subgroup together: what they are made from is equal in all of its workitems.
+// Where their elements are is the target's secret, except where a kernel asks for a workitem's own elements
+// (fragment_elements, fragment_of; subgroups of 32): of tiles of 16 x 8, which go by columns first, element 4t + i of
+// lane l is element (l / 4 + 8 * (i / 2), 2 * (l % 4) + i % 2) of tile t. PlaceInFragment (opcode.h) says it in code.
+// Asynchronous products. Four subgroups in a row, from one whose number is a multiple of four, are a quad. A quad holds
+// a matrix of 64 rows, subgroup i of it rows 16 i to 16 i + 15, each as a fragment. mma_begin hands a fragment over
+// (use kPending), mma_async adds to it, mma_end gives it back; between them its elements are nobody's. The groups of a
+// quad (mma_commit) end in their order; until one has ended (mma_wait), what its products read in workgroup memory must
+// not be written. They see what a workitem wrote there only after an async_fence of that workitem behind the write and a
+// barrier behind the fence. Operands lie in tiles: 64 elements of 16 bits in a row, rows swizzled (SwizzledPlace,
+// PlaceInTile in opcode.h), in allocations that begin at a multiple of 1024 bytes. All of a quad
+// reaches these ops, with equal indices.
+// Dispatches. A kernel without await_dispatches begins when the dispatches that it depends on are done. One with it may
+// begin earlier, and sees what they wrote, and may write what they read, only behind that op, which every workitem
+// reaches outside of control flow.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +53,8 @@
 namespace halyard::kernel {
 
 // What a matrix fragment is in C[m,n] += A[m,k] * B[k,n]: A is m x k, B is k x n, the accumulator is m x n.
-enum class FragmentUse : uint8_t { kNone, kA, kB, kAccumulator };
+// kPending: an accumulator that asynchronous products may be changing.
+enum class FragmentUse : uint8_t { kNone, kA, kB, kAccumulator, kPending };
 
 // The type of an SSA value: `lanes` elements of `dtype`. Lanes 1 is a scalar. A mask is kBool with lanes.
 // Indices are kI64 (kI32 where scheduling proved that it suffices). kInvalid with 0 lanes: no value.
@@ -60,6 +75,12 @@ enum class Access : uint8_t { kRead, kWrite, kReadWrite };
 
 // How a fragment lies in memory: element (row, col) is at index + row * stride + col, or + row + col * stride.
 enum class FragmentLayout : int64_t { kRowMajor, kColumnMajor };
+
+// How an operand of mma_async lies in its tile (PlaceInTile). Its side is m of A and n of B.
+enum class TileLayout : int64_t {
+  kDepthMajor,  // rows along k
+  kSideMajor,   // rows along the side
+};
 
 // A memory object that loads and stores name by index: a buffer parameter, or an allocation in workgroup
 // memory (shared by a workgroup) or private memory (of one workitem), with a fixed element count and undefined
@@ -91,6 +112,7 @@ enum class Opcode : uint8_t {
   kFma,          // a * b + c in one rounding; floats
   kAnd, kOr, kXor, kNot, kShl, kShr,   // kShr is arithmetic for signed types
   kSqrt, kFloor, kCeil, kTrunc, kRoundEven, kCopySign,
+  kScale,        // (x, n): x * 2^floor(n), rounded once; f32. Of an infinite n: any value. CPU kernels only
   // Transcendentals: legal until `expand-math`, which writes them as arithmetic where the target has none
   kExp, kExp2, kLog, kLog2, kSin, kCos, kTan, kTanh, kErf, kPow, kAsin, kAcos, kAtan, kSinh, kCosh,
   kAsinh, kAcosh, kAtanh, kRsqrt,
@@ -123,16 +145,31 @@ enum class Opcode : uint8_t {
   kFragmentLoad,   // (index, stride), imm: FragmentLayout
   kFragmentStore,  // (index, value, stride), imm: FragmentLayout
   kFragmentMma,    // (a, b, c): a * b + c; the order of the sum and its intermediate rounding are the target's
+  kFragmentElements,  // (accumulator): the workitem's own elements as a vector
+  kFragmentOf,     // (vector): the accumulator, or A of 16-bit floats, whose elements these are
+  kMmaBegin,       // (accumulator 16 x n of f32, or one that is pending): the same, pending
+  kMmaAsync,       // (pending, index of A, index of B): pending + A (64 x 16) * B (16 x n). Imms: the buffer of B,
+                   // TileLayout of A and of B, and the strides of both tiles (PlaceInTile); `buffer` has A. Of 16-bit
+                   // floats, indices multiples of 8
+  kMmaEnd,         // (pending): the accumulator; every product of the quad has ended
   // GPU only
   kBarrier,             // orders workgroup and global memory between the workitems of the workgroup
+  kAwaitDispatches,     // until the dispatches that this one depends on are done; once in a kernel
+  kReleaseDispatches,   // dispatches that depend on this one may begin once all of its workgroups came here or ended
   kSubgroupShuffle,     // (value, lane i32): the value of that lane
   kSubgroupShuffleXor,  // (value), imm: mask; the value of lane (own lane xor mask)
   kAsyncCopy,    // (destination index, source index [, mask]), imms: source buffer, elements. From global to workgroup
                  // memory (`buffer`), 4, 8 or 16 bytes, indices multiples of `elements`; masked off: zeros
   kAsyncCommit,  // the workitem's copies since the last commit are one group
   kAsyncWait,    // imm: at most so many of the workitem's latest groups are pending; the rest took effect for it
+  kAsyncFence,   // what the workitem wrote to workgroup memory is seen by mma_async behind a barrier
+  kMmaCommit,    // the quad's products since the last commit are one group
+  kMmaWait,      // imm: at most so many of the quad's latest groups are pending
+  kLastArrival,  // (index, count): a barrier that also adds one to that element (32-bit integer in global memory, 0
+                 // at first). True in the workgroup that is the count-th, which sets the element to 0 again: it then
+                 // sees what the others wrote before they arrived. One index and count in all of the workgroup
 };
-inline constexpr int kOpcodeCount = static_cast<int>(Opcode::kAsyncWait) + 1;
+inline constexpr int kOpcodeCount = static_cast<int>(Opcode::kLastArrival) + 1;
 
 using OpId = uint32_t;
 using ValueId = uint32_t;

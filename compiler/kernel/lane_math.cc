@@ -3,6 +3,7 @@
 // double.
 #include "compiler/kernel/lane_math.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -162,6 +163,9 @@ F FloatOp(Opcode opcode, F a, F b, F c) {
       return std::nearbyint(a);
     case Opcode::kCopySign:
       return std::copysign(a, b);
+    case Opcode::kScale:
+      if (std::isnan(a) || !std::isfinite(b)) return std::numeric_limits<F>::quiet_NaN();
+      return std::scalbn(a, static_cast<int>(std::floor(std::clamp(b, F(-5000), F(5000)))));
     default:
       return Transcendental(opcode, a, b);
   }

@@ -13,7 +13,7 @@ namespace halyard::kernel {
 // The lane that a kConst of `dtype` with immediate `bits` holds.
 uint64_t ConstLane(DType dtype, int64_t bits);
 
-// kArithmetic ops; unused operands are ignored. Transcendentals are the correctly rounded libm
+// kArithmetic and kCpu ops; unused operands are ignored. Transcendentals are the correctly rounded libm
 // value in most cases: right to one unit in the last place, not a bit-exact definition.
 uint64_t ArithmeticLane(Opcode opcode, DType dtype, uint64_t a, uint64_t b, uint64_t c);
 bool CompareLane(Opcode opcode, DType dtype, uint64_t a, uint64_t b);

@@ -48,6 +48,7 @@ constexpr OpcodeInfo kTable[] = {
     {Opcode::kTrunc, "trunc", OpClass::kArithmetic, 1, 1, 0, kFloats, false},
     {Opcode::kRoundEven, "round_even", OpClass::kArithmetic, 1, 1, 0, kFloats, false},
     {Opcode::kCopySign, "copysign", OpClass::kArithmetic, 2, 2, 0, kFloats, false},
+    {Opcode::kScale, "scale", OpClass::kCpu, 2, 2, 0, kFloats, false},
     {Opcode::kExp, "exp", OpClass::kArithmetic, 1, 1, 0, kFloats, true},
     {Opcode::kExp2, "exp2", OpClass::kArithmetic, 1, 1, 0, kFloats, true},
     {Opcode::kLog, "log", OpClass::kArithmetic, 1, 1, 0, kFloats, true},
@@ -97,12 +98,23 @@ constexpr OpcodeInfo kTable[] = {
     {Opcode::kFragmentLoad, "fragment_load", OpClass::kFragment, 2, 2, 1, kNoDomain, false},
     {Opcode::kFragmentStore, "fragment_store", OpClass::kFragment, 3, 3, 1, kNoDomain, false},
     {Opcode::kFragmentMma, "fragment_mma", OpClass::kFragment, 3, 3, 0, kNoDomain, false},
+    {Opcode::kFragmentElements, "fragment_elements", OpClass::kFragment, 1, 1, 0, kNoDomain, false},
+    {Opcode::kFragmentOf, "fragment_of", OpClass::kFragment, 1, 1, 0, kNoDomain, false},
+    {Opcode::kMmaBegin, "mma_begin", OpClass::kFragment, 1, 1, 0, kNoDomain, false},
+    {Opcode::kMmaAsync, "mma_async", OpClass::kFragment, 3, 3, 5, kNoDomain, false},
+    {Opcode::kMmaEnd, "mma_end", OpClass::kFragment, 1, 1, 0, kNoDomain, false},
     {Opcode::kBarrier, "barrier", OpClass::kGpu, 0, 0, 0, kNoDomain, false},
+    {Opcode::kAwaitDispatches, "await_dispatches", OpClass::kGpu, 0, 0, 0, kNoDomain, false},
+    {Opcode::kReleaseDispatches, "release_dispatches", OpClass::kGpu, 0, 0, 0, kNoDomain, false},
     {Opcode::kSubgroupShuffle, "subgroup_shuffle", OpClass::kGpu, 2, 2, 0, kNoDomain, false},
     {Opcode::kSubgroupShuffleXor, "subgroup_shuffle_xor", OpClass::kGpu, 1, 1, 1, kNoDomain, false},
     {Opcode::kAsyncCopy, "async_copy", OpClass::kGpu, 2, 3, 2, kNoDomain, false},
     {Opcode::kAsyncCommit, "async_commit", OpClass::kGpu, 0, 0, 0, kNoDomain, false},
     {Opcode::kAsyncWait, "async_wait", OpClass::kGpu, 0, 0, 1, kNoDomain, false},
+    {Opcode::kAsyncFence, "async_fence", OpClass::kGpu, 0, 0, 0, kNoDomain, false},
+    {Opcode::kMmaCommit, "mma_commit", OpClass::kGpu, 0, 0, 0, kNoDomain, false},
+    {Opcode::kMmaWait, "mma_wait", OpClass::kGpu, 0, 0, 1, kNoDomain, false},
+    {Opcode::kLastArrival, "last_arrival", OpClass::kGpu, 2, 2, 0, kNoDomain, false},
 };
 
 constexpr bool IsInOrder() {
@@ -139,10 +151,33 @@ int64_t AlignOf(const Op& op) {
   return TakesAlign(op.opcode) && op.immediates.size() > own ? op.immediates[own] : 1;
 }
 
+int ElementsPerWorkitem(Type fragment) { return fragment.rows * fragment.cols / 32; }
+
+FragmentPlace PlaceInFragment(Type fragment, int lane, int element) {
+  const int tile = element / 4, i = element % 4, tiles = fragment.cols / 8;
+  return {tile / tiles * 16 + lane / 4 + i / 2 * 8, tile % tiles * 8 + lane % 4 * 2 + i % 2};
+}
+
+BufferId SecondBuffer(const Op& op) {
+  const bool has = op.opcode == Opcode::kAsyncCopy || op.opcode == Opcode::kMmaAsync;
+  return has ? static_cast<BufferId>(op.immediates[0]) : kNone;
+}
+
+bool Touches(const Kernel& kernel, const Op& op, BufferId buffer) {
+  if (op.buffer == buffer) return true;
+  if (SecondBuffer(op) == buffer) return true;
+  for (BlockId block : op.blocks) {
+    for (OpId inner : kernel.blocks[block].ops) {
+      if (Touches(kernel, kernel.ops[inner], buffer)) return true;
+    }
+  }
+  return false;
+}
+
 std::string FormatType(Type type) {
   if (type.lanes == 0) return "void";
   if (type.IsFragment()) {
-    const char use = "?abc"[static_cast<int>(type.use)];
+    const char use = "?abcp"[static_cast<int>(type.use)];
     return fmt::format("{}.{}.{}x{}", FormatDType(type.dtype), use, type.rows, type.cols);
   }
   if (type.lanes == 1) return std::string(FormatDType(type.dtype));
@@ -151,8 +186,10 @@ std::string FormatType(Type type) {
 
 // The part of a fragment's type after the dtype: "a.16x16".
 static bool ParseFragment(std::string_view text, Type* type) {
-  static constexpr std::pair<char, FragmentUse> kUses[] = {
-      {'a', FragmentUse::kA}, {'b', FragmentUse::kB}, {'c', FragmentUse::kAccumulator}};
+  static constexpr std::pair<char, FragmentUse> kUses[] = {{'a', FragmentUse::kA},
+                                                           {'b', FragmentUse::kB},
+                                                           {'c', FragmentUse::kAccumulator},
+                                                           {'p', FragmentUse::kPending}};
   if (text.size() < 5 || text[1] != '.') return false;
   for (const auto& [letter, use] : kUses) {
     if (letter == text[0]) type->use = use;

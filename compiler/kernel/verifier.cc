@@ -17,7 +17,8 @@ constexpr int64_t kMaxUnroll = 64;
 constexpr int64_t kMaxWorkgroup = 1024;  // workitems
 constexpr int32_t kMaxSubgroup = 128;
 constexpr int kMaxFragmentSide = 256;
-constexpr int64_t kMaxAlign = 64;  // elements
+constexpr int64_t kMaxAlign = 64;             // elements
+constexpr int64_t kMaxTileStride = 64 << 10;  // elements, of side-major tiles
 
 bool IsStorable(DType dtype) {
   switch (dtype) {
@@ -137,7 +138,8 @@ class Verifier {
   Status CheckFragmentType(const Op& op, Type type) const {
     const DType d = type.dtype;
     const bool has_dtype =
-        type.use == FragmentUse::kAccumulator
+        type.use == FragmentUse::kPending ? d == DType::kF32
+        : type.use == FragmentUse::kAccumulator
             ? d == DType::kF32 || d == DType::kI32 || d == DType::kF16 || d == DType::kBF16
             : d == DType::kF16 || d == DType::kBF16 || d == DType::kI8 || d == DType::kU8;
     if (!has_dtype || type.lanes != 1 || type.rows < 1 || type.cols < 1 ||
@@ -149,6 +151,9 @@ class Verifier {
 
   // Fragments go through few ops, and only GPU kernels have ops of workitems together.
   Status CheckGpu(const Op& op, const OpcodeInfo& info) const {
+    if (is_gpu_ && info.op_class == OpClass::kCpu) {
+      return FailOp(op, "stands in a GPU kernel, and only CPUs have it");
+    }
     if (!is_gpu_ && (info.op_class == OpClass::kFragment || info.op_class == OpClass::kGpu)) {
       return FailOp(op, "stands in a CPU kernel: its workgroups have one workitem");
     }
@@ -178,7 +183,8 @@ class Verifier {
     };
     switch (op.opcode) {
       case Opcode::kFragmentFill:
-        if (!op.type.IsFragment() || TypeOf(op.operands[0]) != Type{op.type.dtype, 1}) {
+        if (!op.type.IsFragment() || op.type.use == FragmentUse::kPending ||
+            TypeOf(op.operands[0]) != Type{op.type.dtype, 1}) {
           return FailOp(op, "fills a fragment with a scalar of its dtype");
         }
         return OkStatus();
@@ -198,6 +204,28 @@ class Verifier {
         if (a.dtype != b.dtype || !sums) return FailOp(op, "mixes dtypes");
         return OkStatus();
       }
+      case Opcode::kMmaBegin:
+      case Opcode::kMmaAsync:
+      case Opcode::kMmaEnd:
+        return CheckMmaAsync(op);
+      case Opcode::kFragmentElements:
+      case Opcode::kFragmentOf: {
+        const bool takes = op.opcode == Opcode::kFragmentElements;
+        const Type fragment = takes ? TypeOf(op.operands[0]) : op.type;
+        const Type elements = takes ? op.type : TypeOf(op.operands[0]);
+        const bool is_sum = fragment.use == FragmentUse::kAccumulator;
+        const bool is_a = fragment.use == FragmentUse::kA && BitWidth(fragment.dtype) == 16;
+        if (kernel_.subgroup_size != 32) return FailOp(op, "needs a subgroup size of 32");
+        if ((!is_sum && (takes || !is_a)) || fragment.rows % 16 != 0 ||
+            fragment.cols % (is_sum ? 8 : 16) != 0) {
+          return FailOp(op, "does not work on {}", FormatType(fragment));
+        }
+        if (elements !=
+            Type{fragment.dtype, static_cast<uint16_t>(ElementsPerWorkitem(fragment))}) {
+          return FailOp(op, "has {} as elements of {}", FormatType(elements), FormatType(fragment));
+        }
+        return OkStatus();
+      }
       default: {
         const Buffer& buffer = kernel_.buffers[op.buffer];
         const bool stores = op.opcode == Opcode::kFragmentStore;
@@ -205,7 +233,8 @@ class Verifier {
         if (!is_index(op.operands[0]) || !is_index(op.operands.back())) {
           return FailOp(op, "needs an index and a stride");
         }
-        if (!value.IsFragment() || value.dtype != buffer.dtype) {
+        if (!value.IsFragment() || value.use == FragmentUse::kPending ||
+            value.dtype != buffer.dtype) {
           return FailOp(op, "moves {} to or from '{}' of {}", FormatType(value), buffer.name,
                         FormatDType(buffer.dtype));
         }
@@ -222,6 +251,66 @@ class Verifier {
         return CheckAccess(op, buffer, stores);
       }
     }
+  }
+
+  // Quads are of 128 workitems.
+  Status CheckQuads(const Op& op) const {
+    const int64_t* size = kernel_.workgroup_size;
+    if (kernel_.subgroup_size != 32 || size[0] * size[1] * size[2] % 128 != 0) {
+      return FailOp(op,
+                    "needs a subgroup size of 32 and workgroups of a multiple of 128 workitems");
+    }
+    return OkStatus();
+  }
+
+  Status CheckMmaAsync(const Op& op) const {
+    HY_TRY(CheckQuads(op));
+    const Type from = TypeOf(op.operands[0]);
+    Type same = op.type;
+    same.use = from.use;
+    const bool takes_sum = from.use == FragmentUse::kAccumulator && op.opcode == Opcode::kMmaBegin;
+    const FragmentUse gives =
+        op.opcode == Opcode::kMmaEnd ? FragmentUse::kAccumulator : FragmentUse::kPending;
+    if (from != same || (from.use != FragmentUse::kPending && !takes_sum) || op.type.use != gives ||
+        from.dtype != DType::kF32 || from.rows != 16 || from.cols % 8 != 0) {
+      return FailOp(op, "takes and gives f32 fragments of 16 x 8 n, pending between begin and end");
+    }
+    if (op.opcode != Opcode::kMmaAsync) return OkStatus();
+    for (size_t i = 1; i < 3; ++i) {
+      const Type index = TypeOf(op.operands[i]);
+      if (index.lanes != 1 || index.IsFragment() || !IsIndexDType(index.dtype)) {
+        return FailOp(op, "needs two indices");
+      }
+    }
+    if (op.immediates[0] < 0 || op.immediates[0] >= static_cast<int64_t>(kernel_.buffers.size())) {
+      return FailOp(op, "names buffer {} of {}", op.immediates[0], kernel_.buffers.size());
+    }
+    const Buffer& a = kernel_.buffers[op.buffer];
+    const Buffer& b = kernel_.buffers[static_cast<size_t>(op.immediates[0])];
+    for (const Buffer* buffer : {&a, &b}) {
+      if (buffer->space != MemorySpace::kWorkgroup) {
+        return FailOp(op, "reads '{}', which is not in workgroup memory", buffer->name);
+      }
+    }
+    if (a.dtype != b.dtype || (a.dtype != DType::kF16 && a.dtype != DType::kBF16)) {
+      return FailOp(op, "multiplies {} and {}", FormatDType(a.dtype), FormatDType(b.dtype));
+    }
+    for (size_t i = 0; i < 2; ++i) {
+      const int64_t layout = op.immediates[1 + i], stride = op.immediates[3 + i];
+      if (layout < 0 || layout > 1) return FailOp(op, "has the layout {}", layout);
+      const bool is_side = layout == static_cast<int64_t>(TileLayout::kSideMajor);
+      if (is_side ? stride < 1024 || stride % 512 != 0 || stride > kMaxTileStride : stride != 0) {
+        return FailOp(op,
+                      "has the stride {}; a side-major tile has a multiple of 512 from 1024 to {}, "
+                      "others 0",
+                      stride, kMaxTileStride);
+      }
+      if (is_side && i == 1 && op.type.cols % 64 != 0) {
+        return FailOp(op, "has {} columns in a side-major tile, which come in groups of 64",
+                      op.type.cols);
+      }
+    }
+    return OkStatus();
   }
 
   Status CheckAccess(const Op& op, const Buffer& buffer, bool writes) const {
@@ -253,6 +342,31 @@ class Verifier {
       case Opcode::kAsyncWait:
         if (op.immediates[0] < 0) return FailOp(op, "waits for {} groups", op.immediates[0]);
         return OkStatus();
+      case Opcode::kMmaCommit:
+        return CheckQuads(op);
+      case Opcode::kMmaWait:
+        if (op.immediates[0] < 0 || op.immediates[0] > 7) {
+          return FailOp(op, "leaves {} groups pending; the most is 7", op.immediates[0]);
+        }
+        return CheckQuads(op);
+      case Opcode::kLastArrival: {
+        for (ValueId operand : op.operands) {
+          const Type type = TypeOf(operand);
+          if (type.lanes != 1 || type.IsFragment() || !IsIndexDType(type.dtype)) {
+            return FailOp(op, "needs an index and a count");
+          }
+        }
+        const Buffer& buffer = kernel_.buffers[op.buffer];
+        if (buffer.space != MemorySpace::kGlobal || !IsInteger(buffer.dtype) ||
+            BitWidth(buffer.dtype) != 32 || buffer.access != Access::kReadWrite) {
+          return FailOp(op,
+                        "counts in '{}', which is no 32-bit integer in global memory to read "
+                        "and write",
+                        buffer.name);
+        }
+        if (op.type == Type{DType::kBool, 1}) return OkStatus();
+        return FailOp(op, "gives {}, not one bool", FormatType(op.type));
+      }
       default:
         return OkStatus();
     }
@@ -341,7 +455,8 @@ class Verifier {
     }
     const bool has_buffer = info.op_class == OpClass::kMemory ||
                             op.opcode == Opcode::kFragmentLoad ||
-                            op.opcode == Opcode::kFragmentStore || op.opcode == Opcode::kAsyncCopy;
+                            op.opcode == Opcode::kFragmentStore || op.opcode == Opcode::kMmaAsync ||
+                            op.opcode == Opcode::kAsyncCopy || op.opcode == Opcode::kLastArrival;
     if (has_buffer != (op.buffer != kNone)) {
       return FailOp(op, "{} a buffer", op.buffer == kNone ? "names no" : "must not name");
     }
@@ -356,13 +471,18 @@ class Verifier {
         op.opcode != Opcode::kPrefetch && op.opcode != Opcode::kAtomicAdd &&
         op.opcode != Opcode::kFragmentStore &&
         (info.op_class != OpClass::kGpu || op.opcode == Opcode::kSubgroupShuffle ||
-         op.opcode == Opcode::kSubgroupShuffleXor);
+         op.opcode == Opcode::kSubgroupShuffleXor || op.opcode == Opcode::kLastArrival);
     if (has_result != (op.results.size() == 1) || op.results.size() > 1) {
       return FailOp(op, "has {} results", op.results.size());
     }
     if (has_result &&
         (op.results[0] >= kernel_.values.size() || TypeOf(op.results[0]) != op.type)) {
       return FailOp(op, "has a result of another type than its own");
+    }
+    if (op.opcode == Opcode::kAwaitDispatches) {
+      if (depth != 0) return FailOp(op, "stands inside of a loop or branch");
+      if (awaits_) return FailOp(op, "stands a second time");
+      awaits_ = true;
     }
     HY_TRY(CheckTypes(op, info));
     if (has_result) return Define(op, op.results[0]);
@@ -414,6 +534,14 @@ class Verifier {
         return CheckFragment(op);
       case OpClass::kGpu:
         return CheckGpuOp(op);
+      case OpClass::kCpu:
+        for (ValueId operand : op.operands) {
+          if (TypeOf(operand) != op.type) return FailOp(op, "mixes types");
+        }
+        if (op.type.dtype != DType::kF32 || op.type.IsFragment()) {
+          return FailOp(op, "does not work on {}", FormatType(op.type));
+        }
+        return OkStatus();
       case OpClass::kControl:
         return OkStatus();
     }
@@ -648,6 +776,7 @@ class Verifier {
 
   const Kernel& kernel_;
   bool is_gpu_ = false;
+  bool awaits_ = false;  // an await_dispatches was seen
   std::vector<bool> visible_;
   std::vector<bool> defined_;
   std::vector<ValueId> scope_;

@@ -266,7 +266,9 @@ Status Lowering::RealiseForTemplate(graph::ValueId value) {
       !state.is_costly && !is_epilogue) {
     return OkStatus();
   }
-  return Realise(states_[base].buffer == kNone ? base : value);
+  // A view in another storage order is a copy that was asked for.
+  const bool is_copy = module_.values[value].layout != module_.values[base].layout;
+  return Realise(states_[base].buffer == kNone && !is_copy ? base : value);
 }
 
 BufferId Lowering::Temporary(std::string_view name, DType dtype, std::span<const Expr> dims) {

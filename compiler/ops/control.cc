@@ -2,6 +2,7 @@
 // Ops with regions. A region sees only its parameters.
 #include <algorithm>
 
+#include "base/quantity.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/reference.h"
 #include "compiler/ops/shape_rules.h"
@@ -55,8 +56,9 @@ Result<std::vector<Value>> InferIf(const InferContext& context) {
   for (const uint32_t region : context.node.regions) {
     const Graph& graph = module.graphs[region];
     if (graph.parameters.size() + 1 != context.node.operands.size()) {
-      return InvalidArgument("Region '{}' has {} parameters; if passes {}", graph.name,
-                             graph.parameters.size(), context.node.operands.size() - 1);
+      return InvalidArgument("Region '{}' has {}; if passes {}", graph.name,
+                             Counted(graph.parameters.size(), "parameter"),
+                             context.node.operands.size() - 1);
     }
     for (size_t i = 0; i < graph.parameters.size(); ++i) {
       HY_TRY(RequireRegionType(context, region, "Parameter", graph.parameters[i],
@@ -66,8 +68,8 @@ Result<std::vector<Value>> InferIf(const InferContext& context) {
   const Graph& first = module.graphs[context.node.regions[0]];
   const Graph& second = module.graphs[context.node.regions[1]];
   if (first.results.size() != second.results.size()) {
-    return InvalidArgument("The regions of if have {} and {} results", first.results.size(),
-                           second.results.size());
+    return InvalidArgument("The regions of if have {} and {}", first.results.size(),
+                           Counted(second.results.size(), "result"));
   }
   std::vector<Value> results(first.results.size());
   for (size_t i = 0; i < results.size(); ++i) {
@@ -98,15 +100,15 @@ Result<std::vector<Value>> InferLoop(const InferContext& context) {
   if (context.has(1)) HY_TRY(RequireScalar(context, 1, DType::kBool));
   const size_t passed = node.operands.size() - 2;
   if (carried_value < 0 || static_cast<size_t>(carried_value) > passed) {
-    return InvalidArgument("loop carries {} of {} operands", carried_value, passed);
+    return InvalidArgument("loop carries {} of {}", carried_value, Counted(passed, "operand"));
   }
   const auto carried = static_cast<size_t>(carried_value);
   const uint32_t region = node.regions[0];
   const Graph& body = module.graphs[region];
   if (body.parameters.size() != passed + 1 || body.results.size() < carried + 1) {
-    return InvalidArgument(
-        "Region '{}' has {} parameters and {} results; loop needs {} and {} or more", body.name,
-        body.parameters.size(), body.results.size(), passed + 1, carried + 1);
+    return InvalidArgument("Region '{}' has {} and {}; loop needs {} and {} or more", body.name,
+                           Counted(body.parameters.size(), "parameter"),
+                           Counted(body.results.size(), "result"), passed + 1, carried + 1);
   }
   HY_TRY(RequireRegionType(context, region, "Parameter", body.parameters[0],
                            TensorType{DType::kI64, {}}));
@@ -124,8 +126,8 @@ Result<std::vector<Value>> InferLoop(const InferContext& context) {
   if (results.size() == carried) return results;
   const Result<std::vector<Expr>> trips = GetExprs(node, "trips");
   if (!trips.ok() || trips->size() != 1) {
-    return InvalidArgument("loop stacks {} results and needs one expression 'trips'",
-                           results.size() - carried);
+    return InvalidArgument("loop stacks {} and needs one expression 'trips'",
+                           Counted(results.size() - carried, "result"));
   }
   for (size_t i = carried; i < results.size(); ++i) {
     results[i].type = module.values[body.results[i + 1]].type;
@@ -146,8 +148,8 @@ Result<std::vector<Tensor>> EvaluateLoop(const EvalContext& context) {
   int64_t trip = 0;
   for (; goes_on && trip < most; ++trip) {
     if (trip == kMostTrips) {
-      return OutOfRange("The loop runs for more than {} iterations (node '{}').", kMostTrips,
-                        context.node.name);
+      return OutOfRange("The loop runs for more than {} (node '{}').",
+                        Counted(kMostTrips, "iteration"), context.node.name);
     }
     arguments[0] = TensorOfInts(DType::kI64, {}, {&trip, 1});
     HY_ASSIGN(std::vector<Tensor> results, context.run_region(context.node.regions[0], arguments));

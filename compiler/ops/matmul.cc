@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products.
+#include "base/quantity.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/reference.h"
 #include "compiler/ops/shape_rules.h"
@@ -51,8 +52,9 @@ Result<std::vector<Tensor>> EvaluateMatmul(const EvalContext& context) {
   const int64_t n = result.dims[result.dims.size() - 1];
   const int64_t k = a.dims[a.dims.size() - (transpose_a ? 2 : 1)];
   if (k != b.dims[b.dims.size() - (transpose_b ? 1 : 2)]) {
-    return InvalidArgument("matmul sums over {} and {} elements (node '{}').", k,
-                           b.dims[b.dims.size() - (transpose_b ? 1 : 2)], context.node.name);
+    return InvalidArgument("matmul sums over {} and {} (node '{}').", k,
+                           Counted(b.dims[b.dims.size() - (transpose_b ? 1 : 2)], "element"),
+                           context.node.name);
   }
   const int64_t batches = m * n == 0 ? 0 : result.elements() / (m * n);
   for (int64_t batch = 0; batch < batches; ++batch) {

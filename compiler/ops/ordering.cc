@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/quantity.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/reference.h"
 #include "compiler/ops/shape_rules.h"
@@ -27,7 +28,8 @@ Result<std::vector<Value>> InferTopk(const InferContext& context) {
   HY_ASSIGN(const size_t axis, AxisOf(context, "axis", type.dims.size()));
   HY_TRY(RequireFlag(context, "largest"));
   HY_ASSIGN(const std::vector<Expr> k, GetExprs(context.node, "k"));
-  if (k.size() != 1) return InvalidArgument("topk has {} values of k; it takes one", k.size());
+  if (k.size() != 1)
+    return InvalidArgument("topk has {} of k; it takes one", Counted(k.size(), "value"));
   if (context.module.exprs.KnownLess(type.dims[axis], k[0])) {
     return InvalidArgument("topk takes {} elements of {} along axis {}",
                            context.module.exprs.Format(k[0]), DescribeOperand(context, 0), axis);
@@ -100,7 +102,8 @@ Result<std::vector<Tensor>> EvaluateTopk(const EvalContext& context) {
   HY_ASSIGN(const std::vector<int64_t> k, EvaluateExprs(context, "k"));
   const int64_t dim = context.operands[0].dims[static_cast<size_t>(axis)];
   if (k[0] < 0 || k[0] > dim) {
-    return OutOfRange("topk takes {} of {} elements (node '{}').", k[0], dim, context.node.name);
+    return OutOfRange("topk takes {} of {} (node '{}').", k[0], Counted(dim, "element"),
+                      context.node.name);
   }
   return SortRows(context, static_cast<size_t>(axis), k[0], IntOr(context.node, "largest", 1) != 0);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/quantity.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/reference.h"
 #include "compiler/ops/shape_rules.h"
@@ -21,14 +22,15 @@ Result<std::vector<Value>> InferResize(const InferContext& context) {
   HY_TRY(RequireFlag(context, "exclude_outside"));
   HY_ASSIGN(const std::vector<Expr> sizes, GetExprs(context.node, "sizes"));
   if (sizes.size() != type.dims.size()) {
-    return InvalidArgument("{} has {} dimensions; resize has {} sizes", DescribeOperand(context, 0),
-                           type.dims.size(), sizes.size());
+    return InvalidArgument("{} has {}; resize has {}", DescribeOperand(context, 0),
+                           Counted(type.dims.size(), "dimension"), Counted(sizes.size(), "size"));
   }
   const auto scales = context.node.attributes.find("scales");
   if (scales != context.node.attributes.end()) {
     const auto& values = std::get<std::vector<double>>(scales->second);
     if (values.size() != sizes.size()) {
-      return InvalidArgument("resize has {} scales for {} dimensions", values.size(), sizes.size());
+      return InvalidArgument("resize has {} for {}", Counted(values.size(), "scale"),
+                             Counted(sizes.size(), "dimension"));
     }
     for (const double scale : values) {
       if (!(scale > 0) || std::isinf(scale)) {
@@ -115,8 +117,8 @@ Result<std::vector<Tensor>> EvaluateResize(const EvalContext& context) {
   HY_ASSIGN(const std::vector<int64_t> sizes, EvaluateExprs(context, "sizes"));
   HY_ASSIGN(Tensor result, MakeResultOf(context, sizes));
   if (x.elements() == 0 && result.elements() > 0) {
-    return OutOfRange("resize makes {} elements from none (node '{}').", result.elements(),
-                      context.node.name);
+    return OutOfRange("resize makes {} from none (node '{}').",
+                      Counted(result.elements(), "element"), context.node.name);
   }
   const AxisRule rule{StringOr(context.node, "mode", "nearest"),
                       StringOr(context.node, "coordinates", "half_pixel"),

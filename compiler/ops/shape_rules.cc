@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/quantity.h"
+
 namespace halyard::graph {
 
 std::string DescribeOperand(const InferContext& context, size_t i) {
@@ -84,8 +86,8 @@ Status RequireRank(const InferContext& context, size_t i, size_t least, size_t m
   const std::string wanted = most == SIZE_MAX ? fmt::format("{} or more", least)
                              : least == most  ? fmt::format("{}", least)
                                               : fmt::format("{} to {}", least, most);
-  return InvalidArgument("{} has {} dimensions; {} needs {}", DescribeOperand(context, i), rank,
-                         context.node.op->name, wanted);
+  return InvalidArgument("{} has {}; {} needs {}", DescribeOperand(context, i),
+                         Counted(rank, "dimension"), context.node.op->name, wanted);
 }
 
 Status RequireDType(const InferContext& context, size_t i, bool is_allowed,
@@ -120,8 +122,8 @@ Result<std::vector<int64_t>> IntsPerAxis(const InferContext& context, std::strin
                                          size_t count, int64_t least) {
   HY_ASSIGN(std::vector<int64_t> values, GetInts(context.node, name));
   if (values.size() != count) {
-    return InvalidArgument("Attribute '{}' of {} has {} entries; {} are needed", name,
-                           context.node.op->name, values.size(), count);
+    return InvalidArgument("Attribute '{}' of {} has {}; {} are needed", name,
+                           context.node.op->name, Counted(values.size(), "entry"), count);
   }
   // Far above any real stride or padding, far below what sums of a few of them could overflow.
   constexpr int64_t kMost = int64_t{1} << 40;

@@ -2,6 +2,7 @@
 // Ops that make tensors from nothing but attributes, shapes and a seed.
 #include <algorithm>
 
+#include "base/quantity.h"
 #include "compiler/graph/builder.h"
 #include "compiler/ops/elements.h"
 #include "compiler/ops/families.h"
@@ -49,7 +50,8 @@ Result<std::vector<Value>> InferSymbolic(const InferContext& context) {
   }
   HY_ASSIGN(const int64_t count, CountElements(shape));
   if (count != static_cast<int64_t>(values.size())) {
-    return InvalidArgument("symbolic has {} values for {} elements", values.size(), count);
+    return InvalidArgument("symbolic has {} for {}", Counted(values.size(), "value"),
+                           Counted(count, "element"));
   }
   std::vector<Expr> dims;
   for (const int64_t dim : shape) dims.push_back(context.module.exprs.Const(dim));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that move or repeat elements and compute nothing.
+#include "base/quantity.h"
 #include "compiler/ops/elements.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/reference.h"
@@ -60,8 +61,8 @@ Result<std::vector<Value>> InferReshape(const InferContext& context) {
 Result<std::vector<Tensor>> EvaluateReshape(const EvalContext& context) {
   HY_ASSIGN(Tensor result, MakeResult(context));
   if (result.elements() != context.operands[0].elements()) {
-    return InvalidArgument("Reshape from {} to {} elements (node '{}').",
-                           context.operands[0].elements(), result.elements(), context.node.name);
+    return InvalidArgument("Reshape from {} to {} (node '{}').", context.operands[0].elements(),
+                           Counted(result.elements(), "element"), context.node.name);
   }
   result.bytes = context.operands[0].bytes;
   return OneTensor(std::move(result));
@@ -129,9 +130,9 @@ Result<std::vector<Value>> InferSlice(const InferContext& context) {
   HY_ASSIGN(const std::vector<int64_t> steps,
             IntsPerAxis(context, "steps", type.dims.size(), -(int64_t{1} << 40)));
   if (starts.size() != type.dims.size() || sizes.size() != type.dims.size()) {
-    return InvalidArgument("{} has {} dimensions; slice has {} starts and {} sizes",
-                           DescribeOperand(context, 0), type.dims.size(), starts.size(),
-                           sizes.size());
+    return InvalidArgument("{} has {}; slice has {} and {}", DescribeOperand(context, 0),
+                           Counted(type.dims.size(), "dimension"), Counted(starts.size(), "start"),
+                           Counted(sizes.size(), "size"));
   }
   for (size_t i = 0; i < steps.size(); ++i) {
     if (steps[i] == 0) return InvalidArgument("The step of slice along axis {} is 0", i);
@@ -156,8 +157,9 @@ Result<std::vector<Tensor>> EvaluateSlice(const EvalContext& context) {
     if (sizes[i] == 0) continue;
     const __int128 last = starts[i] + static_cast<__int128>(sizes[i] - 1) * steps[i];
     if (starts[i] < 0 || starts[i] >= x.dims[i] || last < 0 || last >= x.dims[i]) {
-      return OutOfRange("{} elements from {} by {} leave axis {} of size {} (node '{}').", sizes[i],
-                        starts[i], steps[i], i, x.dims[i], context.node.name);
+      return OutOfRange("{} from {} by {} leave axis {} of size {} (node '{}').",
+                        Counted(sizes[i], "element"), starts[i], steps[i], i, x.dims[i],
+                        context.node.name);
     }
   }
   const std::vector<int64_t> strides = RowMajorStrides(x.dims);
@@ -180,8 +182,9 @@ Result<std::vector<Value>> InferPad(const InferContext& context) {
   HY_TRY(RequireOneOf(context, "mode", {"constant", "edge", "reflect", "wrap"}));
   const std::string mode = StringOr(context.node, "mode", "constant");
   if (low.size() != type.dims.size() || high.size() != type.dims.size()) {
-    return InvalidArgument("{} has {} dimensions; pad has {} low and {} high entries",
-                           DescribeOperand(context, 0), type.dims.size(), low.size(), high.size());
+    return InvalidArgument("{} has {}; pad has {} low and {} high entries",
+                           DescribeOperand(context, 0), Counted(type.dims.size(), "dimension"),
+                           low.size(), high.size());
   }
   if (context.has(1)) {
     if (mode != "constant") return InvalidArgument("pad takes a value in mode constant only");

@@ -22,9 +22,12 @@ struct LayoutRecord {
 // are well filled: a pixel's channels are then contiguous, the contraction broadcasts pixels
 // against packed weights, and a 1x1 convolution reads its operand in place. Elementwise nodes,
 // pools, pads, slices and concats follow what they read. Constant weights of depthwise convolutions
-// are rewritten with channels innermost, since no contraction packs them. Parameters, results and
-// constants of the graph stay row-major.
-Status ChooseLayouts(Module& module, uint32_t graph, int lanes, std::vector<LayoutRecord>* records);
+// are rewritten with channels innermost, since no contraction packs them; so are those of all
+// windows unless `packs_weights`, and there a row-major operand is also copied with its channels
+// filled up to a multiple of 4, and constant matrices whose rows no vectors fill are transposed.
+// Parameters, results and constants of the graph stay row-major.
+Status ChooseLayouts(Module& module, uint32_t graph, int lanes, bool packs_weights,
+                     std::vector<LayoutRecord>* records);
 // The same for the entry graph and vectors of 16 elements: for tools that run passes by name.
 Status ChooseEntryLayouts(Module& module);
 

@@ -57,6 +57,10 @@ Status MergeMatmulsAndTell(Module& module, std::vector<MergedMatmul>* records);
 // graph_narrow_floats.cc: f32 values become f16 where that is sound; see there for the numerics. Only
 // where the compile options ask for it, and late: what folds weights should fold them in f32.
 Status NarrowFloats(Module& module);
+// graph_hoist_constants.cc: a constant of a region that is too large for the text form becomes an
+// operand of the region's node, a parameter of each of its regions: a node of the interpreter has its
+// regions as text, and its data as operands.
+Status HoistConstants(Module& module);
 // graph_remove_dead.cc: drops what no result needs and renumbers.
 Status RemoveDead(Module& module);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vertical fusion: the search, its legality, and the joining of two kernels.
+// Fusion: the search, its legality, and the joining of two kernels.
 #include "compiler/passes/loop_fuse.h"
 
 #include <algorithm>
@@ -62,6 +62,25 @@ class Fuser {
 
   Status Run(std::vector<FusionRecord>* records) {
     for (const Kernel& kernel : function_.kernels) access_.push_back(AccessOf(kernel));
+    do {
+      FuseWithProducers(records);
+    } while (options_.side_by_side && FuseSideBySide(records));
+    if (records == nullptr) return OkStatus();
+    std::set<std::string> names;
+    for (const Kernel& kernel : function_.kernels) names.insert(kernel.name);
+    for (const auto& pair : order_) {
+      if (names.contains(pair.first) && names.contains(pair.second) && refused_.contains(pair)) {
+        records->push_back({pair.first, pair.second, false, refused_[pair]});
+        refused_.erase(pair);  // each pair once
+      }
+    }
+    return OkStatus();
+  }
+
+ private:
+  ExprArena& exprs() { return *function_.exprs; }
+
+  void FuseWithProducers(std::vector<FusionRecord>* records) {
     bool changed = true;
     while (changed) {
       changed = false;
@@ -87,20 +106,54 @@ class Fuser {
         }
       }
     }
-    if (records == nullptr) return OkStatus();
-    std::set<std::string> names;
-    for (const Kernel& kernel : function_.kernels) names.insert(kernel.name);
-    for (const auto& pair : order_) {
-      if (names.contains(pair.first) && names.contains(pair.second) && refused_.contains(pair)) {
-        records->push_back({pair.first, pair.second, false, refused_[pair]});
-        refused_.erase(pair);  // each pair once
-      }
-    }
-    return OkStatus();
   }
 
- private:
-  ExprArena& exprs() { return *function_.exprs; }
+  // Joins two kernels of which neither needs the other; true when it did.
+  bool FuseSideBySide(std::vector<FusionRecord>* records) {
+    for (size_t b = 1; b < function_.kernels.size(); ++b) {
+      for (size_t a = 0; a < b; ++a) {
+        const BufferId shared = SharedRead(a, b);
+        if (shared == kNone || Reads(b, a) || HasOtherPath(a, b)) continue;
+        const Nest na = NestOf(function_.kernels[a]), nb = NestOf(function_.kernels[b]);
+        if (na.extents.empty() || na.extents != nb.extents ||
+            na.has_inner_loops != nb.has_inner_loops)
+          continue;
+        std::string reason;
+        std::optional<Kernel> fused =
+            Join(a, b, na, nb, na.extents.size(), nb.extents.size(), &reason);
+        if (!fused) continue;
+        if (records != nullptr) {
+          records->push_back(
+              {function_.kernels[a].name, function_.kernels[b].name, true,
+               fmt::format("side by side, both read '{}'", function_.buffers[shared].name)});
+        }
+        Replace(a, b, std::move(*fused));
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // What both kernels read, as large as what they go through; kNone where they may not or need not
+  // stand side by side.
+  BufferId SharedRead(size_t a, size_t b) {
+    const Kernel& ka = function_.kernels[a];
+    const Kernel& kb = function_.kernels[b];
+    if (ka.template_kind != TemplateKind::kNone || kb.template_kind != TemplateKind::kNone ||
+        access_[a].has_scatter || access_[b].has_scatter ||
+        CountOps(ka) + CountOps(kb) > static_cast<size_t>(options_.max_ops) ||
+        access_[a].reads.size() + access_[a].writes.size() + access_[b].reads.size() +
+                access_[b].writes.size() >
+            static_cast<size_t>(options_.max_buffers))
+      return kNone;
+    const int64_t iterations = exprs().HintOf(ProductOf(exprs(), NestOf(ka).extents));
+    for (BufferId buffer : access_[a].reads) {
+      if (access_[b].reads.contains(buffer) &&
+          exprs().HintOf(function_.buffers[buffer].elements) >= iterations)
+        return buffer;
+    }
+    return kNone;
+  }
 
   bool Reads(size_t consumer, size_t producer) const {
     for (BufferId buffer : access_[producer].writes) {

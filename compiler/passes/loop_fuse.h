@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fusion of loop kernels. Vertical: a consumer joins its producer where, in one iteration of the
 // loops they share, it reads only what the producer wrote in that iteration; that covers epilogues
-// of reductions and contractions, and rows (softmax, norms). What only one kernel sees then leaves
-// memory: scalars become values, rows become local buffers. Stands after lowering and before
-// merge-loops, which removes the boundaries between loops that fusion matches.
+// of reductions and contractions, and rows (softmax, norms). Horizontal: of two kernels that go
+// through equal loops and read one large buffer neither needs the other; they read it once. What
+// only one kernel sees then leaves memory: scalars become values, rows become local buffers. Stands
+// after lowering and before merge-loops, which removes the boundaries between loops that fusion
+// matches.
 #pragma once
 
 #include <string>
@@ -21,6 +23,7 @@ struct FuseOptions {
   int64_t min_rows = 8;           // row fusion of fewer rows is refused for rows longer than ...
   int64_t max_row_of_few = 4096;  // ... this, because it would serialise
   bool merge_loops = true;        // run MergeLoops at the end
+  bool side_by_side = true;       // horizontal fusion
 };
 
 // One decision, for `explain`.

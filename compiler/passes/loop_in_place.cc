@@ -7,10 +7,11 @@
 namespace halyard::loop {
 namespace {
 
-// An access with the block it stands in.
+// An access with the block it stands in and its place in the order of the kernel's accesses.
 struct Access {
   const Op* op = nullptr;
   BlockId block = kNone;
+  uint32_t position = 0;
 };
 
 // What one kernel does with one buffer.
@@ -49,10 +50,10 @@ class KernelUses {
       const Op& op = kernel_.ops[id];
       switch (op.kind) {
         case OpKind::kLoad:
-          uses_[op.buffer].loads.push_back({&op, block});
+          uses_[op.buffer].loads.push_back({&op, block, position_++});
           break;
         case OpKind::kStore:
-          uses_[op.buffer].stores.push_back({&op, block});
+          uses_[op.buffer].stores.push_back({&op, block, position_++});
           break;
         case OpKind::kScatter:
           uses_[op.buffer].scatters = true;
@@ -71,6 +72,7 @@ class KernelUses {
   const Kernel& kernel_;
   std::vector<Uses> uses_;
   std::vector<std::vector<Expr>> loops_;
+  uint32_t position_ = 0;
 };
 
 class InPlace {
@@ -120,8 +122,11 @@ class InPlace {
     }
     const Uses& here = uses_[k].Of(place);
     if (here.loads.empty() || !here.stores.empty() || here.scatters) return false;
+    // What is read of the old value is read before it goes: a kernel with two results may read it
+    // after the first of them.
     for (const Access& load : here.loads) {
       if (load.block != store.block || load.op->index != store.op->index) return false;
+      if (load.position > store.position) return false;
     }
     for (uint32_t later = k + 1; later < uses_.size(); ++later) {
       if (uses_[later].Touches(place)) return false;

@@ -12,9 +12,12 @@ kernel::Kernel ExpandMathFor(const kernel::Kernel& code, const Target& target) {
   options.has_fma = target.kind == TargetKind::kCpu
                         ? (target.cpu_features & static_cast<uint64_t>(CpuFeature::kAvx2)) != 0
                         : (target.gpu.features & static_cast<uint64_t>(GpuFeature::kFma)) != 0;
+  options.has_scale = target.kind == TargetKind::kCpu &&
+                      (target.cpu_features & static_cast<uint64_t>(CpuFeature::kAvx512)) != 0;
   // A call is an instruction or few where the arithmetic is dozens, of f64 for some, in the text
   // that NVRTC compiles for each element of a tile.
   options.has_f32_functions = target.kind == TargetKind::kCuda;
+  options.has_exp2 = target.kind == TargetKind::kVulkan;
   return kernel::ExpandMath(options.has_fma ? code : kernel::SplitFma(code), options);
 }
 

@@ -45,6 +45,7 @@ Status GenerateCode(CompileState& state) {
 
   HY_TRY(ForEachInParallel(executables.size(), [&](size_t i) -> Status {
     if (!executables[i].code.empty()) return OkStatus();
+    if (state.request != nullptr) HY_TRY(state.request->GoesOn());
     const Target& target = state.program.devices[executables[i].device].target;
     HY_ASSIGN(executables[i].code, EmitImage(modules[i], target));
     return OkStatus();

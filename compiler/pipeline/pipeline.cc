@@ -2,7 +2,9 @@
 #include "compiler/pipeline/pipeline.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "base/near_names.h"
 #include "compiler/graph/parser.h"
 #include "compiler/graph/verifier.h"
 #include "compiler/import/onnx_import.h"
@@ -13,8 +15,12 @@
 #include "compiler/passes/graph_passes.h"
 #include "compiler/passes/loop_fuse.h"
 #include "compiler/passes/loop_in_place.h"
+#include "compiler/passes/loop_split_reductions.h"
 #include "compiler/pipeline/assemble.h"
+#include "compiler/pipeline/clone_views.h"
 #include "compiler/pipeline/expand_math.h"
+#include "compiler/pipeline/fit_memory.h"
+#include "compiler/pipeline/place_clusters.h"
 #include "compiler/pipeline/schedule_kernels.h"
 #include "compiler/pipeline/segment.h"
 
@@ -25,6 +31,7 @@ namespace {
 // Never used for correctness.
 constexpr int64_t kBatchHint = 1;
 constexpr int64_t kDimHint = 128;
+constexpr int kGpuLanes = 8;  // 16 bytes of 16-bit floats
 
 void SetHints(graph::Module& module) {
   for (graph::ValueId parameter : module.entry().parameters) {
@@ -52,9 +59,12 @@ Status FixSymbols(graph::Module& module, const std::map<std::string, int64_t>& v
   for (const auto& [name, value] : values) {
     const auto found = symbols.find(name);
     if (found == symbols.end()) {
+      std::vector<std::string> known;
+      for (const auto& [symbol, expr] : symbols) known.push_back(symbol);
       return InvalidArgument(
-          "Symbol '{}' is fixed to {}; no input of the graph has a size of that name.", name,
-          value);
+          "Symbol '{}' is fixed to {}; no input of the graph has a size of that name, they have "
+          "{}.",
+          name, value, NamesLike(name, known));
     }
     const ExprRange range = module.exprs.RangeOf(found->second);
     const int64_t divisor = module.exprs.SymbolDivisor(found->second);
@@ -66,6 +76,27 @@ Status FixSymbols(graph::Module& module, const std::map<std::string, int64_t>& v
     module.exprs.Constrain(found->second, {value, value}, 1);
   }
   return OkStatus();
+}
+
+// What `halyard explain` finds a node by besides its name: its op, and the values that it makes.
+void RecordSource(CompileState& state, const std::string& node, std::string text,
+                  const std::vector<std::string>& outputs) {
+  for (const std::string& output : outputs) {
+    if (!output.empty()) text += '\n' + output;
+  }
+  state.Record("source", node, std::move(text));
+}
+
+// The same of a constant: its type, and the nodes that read it.
+void RecordWeight(CompileState& state, const graph::Node& node) {
+  const graph::ValueId value = node.results[0];
+  std::string text = graph::FormatType(state.module.exprs, state.module.values[value].type);
+  for (const graph::Node& reader : state.module.nodes) {
+    const auto& operands = reader.operands;
+    if (std::find(operands.begin(), operands.end(), value) == operands.end()) continue;
+    if (!reader.name.empty()) text += '\n' + reader.name;
+  }
+  state.Record("weight", state.module.values[value].name, std::move(text));
 }
 
 Status ReadModel(CompileState& state) {
@@ -80,6 +111,15 @@ Status ReadModel(CompileState& state) {
                       hash);
     };
     HY_ASSIGN(state.module, graph::ParseModule(request.graph_text, resolve));
+    for (const graph::Node& node : state.module.nodes) {
+      if (node.constant != graph::kNone) RecordWeight(state, node);
+      if (node.name.empty() || node.constant != graph::kNone) continue;
+      std::vector<std::string> outputs;
+      for (const graph::ValueId value : node.results) {
+        outputs.push_back(state.module.values[value].name);
+      }
+      RecordSource(state, node.name, std::string(node.op->name), outputs);
+    }
     return FixSymbols(state.module, request.options.symbol_values);
   }
   onnx::ImportOptions options;
@@ -91,7 +131,16 @@ Status ReadModel(CompileState& state) {
   } else {
     HY_ASSIGN(state.module, onnx::ImportOnnxBytes(request.onnx_bytes, options, &report));
   }
+  state.op_types = std::move(report.op_types);
   for (const std::string& warning : report.warnings) state.Record("import", "model", warning);
+  for (const onnx::SourceNode& node : report.sources) {
+    RecordSource(state, node.name, node.op, node.outputs);
+  }
+  for (const auto& [name, weight] : report.weights) {
+    state.Record("weight", name,
+                 fmt::format("{}{}{}", weight.type, weight.readers.empty() ? "" : "\n",
+                             fmt::join(weight.readers, "\n")));
+  }
   return OkStatus();
 }
 
@@ -140,10 +189,12 @@ Status NarrowFloats(CompileState& state) {
 Status Layout(CompileState& state) {
   for (Segment& segment : state.segments) {
     const Target& target = state.program.devices[segment.device].target;
-    if (segment.is_interpreted || target.kind != TargetKind::kCpu) continue;
+    if (segment.is_interpreted) continue;
     std::vector<graph::LayoutRecord> records;
-    const int lanes = std::max(1, target.vector_bytes / 4);
-    HY_TRY(graph::ChooseLayouts(state.module, segment.graph, lanes, &records));
+    const bool is_cpu = target.kind == TargetKind::kCpu;
+    const int lanes = is_cpu ? std::max(1, target.vector_bytes / 4) : kGpuLanes;
+    HY_TRY(graph::ChooseLayouts(state.module, segment.graph, lanes, /*packs_weights=*/is_cpu,
+                                &records));
     for (graph::LayoutRecord& record : records) {
       state.Record("layout", std::move(record.node), std::move(record.text));
     }
@@ -176,6 +227,22 @@ Status Fuse(CompileState& state) {
   return OkStatus();
 }
 
+Status SplitReductions(CompileState& state) {
+  for (Segment& segment : state.segments) {
+    const Target& target = state.program.devices[segment.device].target;
+    if (segment.is_interpreted || target.kind != TargetKind::kCpu || target.worker_count < 2)
+      continue;
+    std::vector<loop::SplitRecord> records;
+    HY_TRY(loop::SplitReductions(segment.function, {}, &records));
+    HY_TRY(loop::VerifyFunction(segment.function));
+    for (const loop::SplitRecord& record : records) {
+      state.Record("fusion", record.kernel,
+                   fmt::format("Its reduction is cut into {} parts.", record.parts));
+    }
+  }
+  return OkStatus();
+}
+
 Status WriteInPlace(CompileState& state) {
   for (Segment& segment : state.segments) {
     if (segment.is_interpreted) continue;
@@ -189,6 +256,12 @@ Status WriteInPlace(CompileState& state) {
     }
   }
   return OkStatus();
+}
+
+// A program that its devices have no memory for is none.
+Status Assemble(CompileState& state) {
+  HY_TRY(AssembleProgram(state));
+  return CheckMemory(state);
 }
 
 // The whole compiler, in order. Every fact is given by exactly one pass or by the last of a group.
@@ -212,8 +285,12 @@ constexpr Pass kPasses[] = {
      0, Level::kGraph, Level::kGraph, true},
     {"narrow-floats", "computes in f16 what the options allow", NarrowFloats, kShaped, 0,
      Level::kGraph, Level::kGraph, true},
+    {"hoist-constants", "gives regions their weights as operands", OnModule<graph::HoistConstants>,
+     kShaped, 0, Level::kGraph, Level::kGraph},
     {"remove-dead", "drops nodes that no result needs", OnModule<graph::RemoveDead>, kShaped,
      kSimplified, Level::kGraph, Level::kGraph},
+    {"clone-views", "gives every reader of a constant its own view of it", CloneViews, kSimplified,
+     0, Level::kGraph, Level::kGraph, true},
     {"cluster", "predicts what will fuse", ClusterNodes, kSimplified, kClustered, Level::kGraph,
      Level::kGraph},
     {"place", "chooses a device for every cluster", PlaceClusters, kClustered, kPlaced,
@@ -225,14 +302,16 @@ constexpr Pass kPasses[] = {
     {"lower", "writes every segment as scalar loop nests", Lower, kSegmented, kLowered,
      Level::kGraph, Level::kLoop},
     {"fuse", "merges loop nests", Fuse, kLowered, kFused, Level::kLoop, Level::kLoop, true},
+    {"split-reductions", "cuts long reductions of few rows into parts", SplitReductions, kLowered,
+     0, Level::kLoop, Level::kLoop, true},
     {"in-place", "writes values where the ones they replace stood", WriteInPlace, kLowered, 0,
      Level::kLoop, Level::kLoop, true},
     {"schedule", "tiles, vectorises and distributes every loop nest", ScheduleKernels, kLowered,
      kScheduled, Level::kLoop, Level::kKernel},
     {"expand-math", "writes transcendentals as arithmetic", ExpandMath, kScheduled, 0,
      Level::kKernel, Level::kKernel},
-    {"assemble", "packs constants, plans memory and orders the commands", AssembleProgram,
-     kScheduled, kAssembled, Level::kKernel, Level::kProgram},
+    {"assemble", "packs constants, plans memory and orders the commands", Assemble, kScheduled,
+     kAssembled, Level::kKernel, Level::kProgram},
     {"codegen", "compiles the kernels", GenerateCode, kAssembled, kCompiled, Level::kProgram,
      Level::kProgram},
 };
@@ -263,12 +342,23 @@ Status ImportAndVerify(const CompileRequest& request) {
 
 Result<CompileResult> Compile(const CompileRequest& request) {
   HY_ASSIGN(const RunOptions options, RunOptionsFromEnvironment());
-  CompileState state;
-  state.request = &request;
-  state.program.devices = request.devices;
-  state.program.model_name = request.path;
   CompileResult result;
-  HY_TRY(RunPasses(state, options, "", &result.phases));
+  CompileState state;
+  std::optional<MemoryAttempt> attempt = MemoryAttempt();
+  double lost_seconds = 0;
+  for (uint32_t attempts = 1; attempt; ++attempts) {
+    state = {};
+    state.request = &request;
+    state.program.devices = request.devices;
+    state.program.model_name = request.path;
+    state.memory_attempt = *attempt;
+    result.phases.clear();
+    const Status status = RunPasses(state, options, "", &result.phases);
+    attempt = status.ok() ? std::nullopt : NextAttempt(state, status, attempts);
+    if (!attempt) HY_TRY(status);
+    for (const PhaseTime& phase : result.phases) lost_seconds += attempt ? phase.seconds : 0;
+  }
+  if (lost_seconds > 0) result.phases.push_back({"plans that took too much memory", lost_seconds});
   if (!options.stop_after.empty() && options.stop_after != kPasses[std::size(kPasses) - 1].name) {
     return Cancelled("Compilation stopped after pass '{}', as HALYARD_STOP_AFTER asks.",
                      options.stop_after);

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/env.h"
+#include "base/near_names.h"
 #include "compiler/pipeline/node_fates.h"
 #include "compiler/pipeline/pipeline.h"
 
@@ -26,8 +27,10 @@ std::vector<std::string> SplitNames(std::string_view text) {
 Status CheckNames(std::string_view variable, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (name == "*" || FindPass(name) != nullptr) continue;
-    return InvalidArgument("{} names '{}', which is no pass; `hy-opt --list` names them.", variable,
-                           name);
+    std::vector<std::string> known;
+    for (const Pass& pass : Passes()) known.emplace_back(pass.name);
+    return InvalidArgument("{} names '{}', which is no pass; there are {}.", variable, name,
+                           NamesLike(name, known));
   }
   return OkStatus();
 }
@@ -93,10 +96,14 @@ Result<RunOptions> RunOptionsFromEnvironment() {
     HY_TRY(CheckNames("HALYARD_DISABLE_PASS", {name}));
     const Pass* pass = FindPass(name);
     if (pass == nullptr || !pass->can_disable) {
+      std::vector<std::string> known;
+      for (const Pass& one : Passes()) {
+        if (one.can_disable) known.emplace_back(one.name);
+      }
       return InvalidArgument(
-          "HALYARD_DISABLE_PASS names '{}', which cannot be disabled: later passes need "
-          "what it gives.",
-          name);
+          "HALYARD_DISABLE_PASS names '{}', which cannot be disabled: later passes need what it "
+          "gives; {} can be.",
+          name, NamesLike(name, known, known.size()));
     }
     options.disabled.insert(std::move(name));
   }
@@ -113,6 +120,7 @@ Status RunPasses(CompileState& state, const RunOptions& options, std::string_vie
     const Pass& pass = passes[i];
     is_started = is_started || pass.name == first;
     if (!is_started || options.disabled.count(pass.name)) continue;
+    if (state.request != nullptr) HY_TRY(state.request->GoesOn());
     if (state.request != nullptr && state.request->progress) {
       state.request->progress(pass.name,
                               static_cast<double>(i) / static_cast<double>(passes.size()));

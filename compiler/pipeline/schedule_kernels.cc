@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
+#include "base/gpu_image.h"
 #include "base/hash.h"
 #include "base/parallel.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/pipeline/canonical_kernel.h"
+#include "compiler/pipeline/cluster_times.h"
 #include "compiler/pipeline/expand_math.h"
+#include "compiler/schedule/gpu/library_matmul.h"
 
 namespace halyard::pipeline {
 namespace {
@@ -18,6 +22,8 @@ using schedule::ScheduleRecord;
 
 // More candidates cost more compile time than they win.
 constexpr size_t kMostRaced = 4;
+constexpr size_t kMostRacedOnGpu = 8;
+constexpr size_t kMostProposals = 3;  // of a vendor's library, beside those
 
 using Key = std::pair<uint32_t, uint64_t>;  // device, hash of code and sizes
 
@@ -25,6 +31,7 @@ using Key = std::pair<uint32_t, uint64_t>;  // device, hash of code and sizes
 struct Race {
   const loop::Function* function = nullptr;
   uint32_t device = 0;
+  std::optional<uint64_t> cluster;  // whose time this is
   std::vector<ScheduledKernel> candidates;
   std::vector<std::shared_ptr<const std::vector<uint8_t>>> images;
 };
@@ -33,13 +40,16 @@ struct Choice {
   ScheduleRecord record;
   std::string reason;
   std::shared_ptr<const std::vector<uint8_t>> image;  // of the winner; null: compiled later
+  double seconds = 0;                                 // 0: unknown
 };
 
 // One loop kernel on its way through the pass.
 struct Item {
   Segment* segment = nullptr;
   uint32_t kernel = 0;
+  std::optional<uint64_t> cluster;
   std::vector<ScheduleRecord> records;
+  std::vector<ScheduleRecord> library_records;
   ScheduledKernel first;  // the analytic model's choice
   Key key;
 };
@@ -54,7 +64,10 @@ class Chooser {
       HY_TRY(CollectRaces());
       HY_TRY(CompileRaces());
       // One at a time and with no compilation beside it: what is timed has the machine for itself.
-      for (auto& [key, race] : races_) HY_TRY(RunRace(key, race));
+      for (auto& [key, race] : races_) {
+        HY_TRY(GoesOn());
+        HY_TRY(RunRace(key, race));
+      }
     }
     return Settle();
   }
@@ -66,17 +79,24 @@ class Chooser {
     return state_.request != nullptr && state_.request->options.tune && state_.request->measurer;
   }
 
+  Status GoesOn() const {
+    return state_.request != nullptr ? state_.request->GoesOn() : OkStatus();
+  }
+
   int64_t Hint(Expr expr) const { return state_.module.exprs.HintOf(expr); }
 
   Status Enumerate() {
     for (Segment& segment : state_.segments) {
       if (segment.is_interpreted) continue;
       const Target& target = TargetOf(segment.device);
+      const std::vector<std::optional<uint64_t>> clusters = ClusterKeysOf(state_, segment);
       for (uint32_t i = 0; i < segment.function.kernels.size(); ++i) {
+        HY_TRY(GoesOn());
         const std::string& name = segment.function.kernels[i].name;
         Item item;
         item.segment = &segment;
         item.kernel = i;
+        item.cluster = clusters[i];
         auto records = schedule::EnumerateSchedules(segment.function, i, target);
         HY_TRY_CONTEXT(records, "scheduling kernel '{}'", name);
         item.records = std::move(*records);
@@ -84,10 +104,78 @@ class Chooser {
         HY_TRY_CONTEXT(first, "scheduling kernel '{}'", name);
         item.first = std::move(*first);
         item.key = {segment.device, KeyOf(item.first, target)};
+        HY_TRY_CONTEXT(AddLibrarySchedules(item), "scheduling kernel '{}'", name);
         items_.push_back(std::move(item));
       }
     }
     return OkStatus();
+  }
+
+  // The library of a device's vendor, or nothing.
+  std::optional<std::string> LibraryOf(uint32_t device) {
+    if (!CanMeasure() || !state_.request->options.vendor_libraries ||
+        TargetOf(device).kind != TargetKind::kCuda) {
+      return std::nullopt;
+    }
+    const auto [found, is_new] = libraries_.try_emplace(device);
+    if (is_new) {
+      const Result<std::string> library = state_.request->measurer->DescribeMatmulLibrary(device);
+      if (library.ok()) {
+        found->second = *library;
+      } else {
+        state_.Record("schedule", state_.program.devices[device].name,
+                      "No library takes part: " + library.status().message());
+      }
+    }
+    return found->second;
+  }
+
+  // What the library would take part in is another race than without it.
+  Status AddLibrarySchedules(Item& item) {
+    const std::optional<std::string> library = LibraryOf(item.key.first);
+    if (!library) return OkStatus();
+    const auto plan = schedule::PlanLibraryMatmul(item.segment->function, item.kernel,
+                                                  TargetOf(item.key.first), nullptr);
+    if (!plan) return OkStatus();
+    // What is a constant does not show in a kernel, but in how it is cut.
+    const GpuLibraryMatmul& matmul = plan->matmul;
+    item.key.second =
+        HashCombine(item.key.second,
+                    HashString(fmt::format("{}|{}|{}|{}|{}", *library, FormatLibraryMatmul(matmul),
+                                           plan->is_cut, static_cast<int>(plan->between),
+                                           matmul.d.binding == kNoLibraryBinding)));
+    const auto [found, is_new] = proposals_.try_emplace(item.key);
+    if (is_new) {
+      auto proposals =
+          state_.request->measurer->ProposeMatmuls(item.key.first, plan->matmul, kMostProposals);
+      if (proposals.ok()) {
+        found->second = std::move(*proposals);
+      } else {
+        state_.Record("schedule", item.segment->function.kernels[item.kernel].name,
+                      "The library takes no part: " + proposals.status().message());
+      }
+    }
+    for (ScheduleRecord& record : schedule::LibrarySchedules(item.records, found->second)) {
+      if (schedule::BuildKernel(item.segment->function, item.kernel, record,
+                                TargetOf(item.key.first))
+              .ok()) {
+        item.library_records.push_back(std::move(record));
+      }
+    }
+    return OkStatus();
+  }
+
+  // The image of a candidate, with the library calls that stand for its kernels.
+  Result<std::vector<uint8_t>> Compile(const ScheduledKernel& scheduled,
+                                       const Target& target) const {
+    kernel::Module code;
+    for (const kernel::Kernel& part : scheduled.kernels) {
+      code.kernels.push_back(ExpandMathFor(part, target));
+      code.kernels.back().name = RacedKernelName(code.kernels.size() - 1);
+    }
+    HY_ASSIGN(std::vector<uint8_t> image, EmitImage(code, target));
+    if (scheduled.library_matmuls.empty()) return image;
+    return AddLibraryMatmuls(image, scheduled.library_matmuls);
   }
 
   // Equal code over equal sizes on an equal target.
@@ -106,24 +194,36 @@ class Chooser {
 
   Status CollectRaces() {
     for (Item& item : items_) {
-      if (item.records.size() < 2 || choices_.count(item.key) || races_.count(item.key)) continue;
+      const size_t count = item.records.size() + item.library_records.size();
+      if (count < 2 || choices_.count(item.key) || races_.count(item.key)) continue;
+      HY_TRY(GoesOn());
       const auto [device, hash] = item.key;
       if (const auto cached = state_.request->measurer->FindChoice(device, hash)) {
         const Result<ScheduleRecord> record = schedule::ParseSchedule(*cached);
         // A record of another build that no longer fits is no choice.
-        if (record.ok() &&
-            std::find(item.records.begin(), item.records.end(), *record) != item.records.end()) {
-          choices_[item.key] = {*record, "fastest in an earlier race", nullptr};
+        const auto is_among = [&](const std::vector<ScheduleRecord>& records) {
+          return std::find(records.begin(), records.end(), *record) != records.end();
+        };
+        if (record.ok() && (is_among(item.records) || is_among(item.library_records))) {
+          Choice& choice = choices_[item.key];
+          choice = {*record, "fastest in an earlier race", nullptr, EarlierTimeOf(item)};
           continue;
         }
       }
       Race& race = races_[item.key];
       race.function = &item.segment->function;
       race.device = device;
+      race.cluster = item.cluster;
       race.candidates.push_back(item.first);
-      for (size_t i = 1; i < item.records.size() && i < kMostRaced; ++i) {
+      const size_t most = TargetOf(device).kind == TargetKind::kCpu ? kMostRaced : kMostRacedOnGpu;
+      for (size_t i = 1; i < item.records.size() && i < most; ++i) {
         HY_ASSIGN(ScheduledKernel next, schedule::BuildKernel(item.segment->function, item.kernel,
                                                               item.records[i], TargetOf(device)));
+        race.candidates.push_back(std::move(next));
+      }
+      for (const ScheduleRecord& record : item.library_records) {
+        HY_ASSIGN(ScheduledKernel next, schedule::BuildKernel(item.segment->function, item.kernel,
+                                                              record, TargetOf(device)));
         race.candidates.push_back(std::move(next));
       }
       race.images.resize(race.candidates.size());
@@ -137,14 +237,9 @@ class Chooser {
       for (size_t i = 0; i < race.candidates.size(); ++i) work.push_back({&race, i});
     }
     return ForEachInParallel(work.size(), [&](size_t index) -> Status {
+      HY_TRY(GoesOn());
       const auto [race, i] = work[index];
-      const Target& target = TargetOf(race->device);
-      kernel::Module code;
-      for (const kernel::Kernel& part : race->candidates[i].kernels) {
-        code.kernels.push_back(ExpandMathFor(part, target));
-        code.kernels.back().name = RacedKernelName(code.kernels.size() - 1);
-      }
-      HY_ASSIGN(std::vector<uint8_t> image, EmitImage(code, target));
+      HY_ASSIGN(std::vector<uint8_t> image, Compile(race->candidates[i], TargetOf(race->device)));
       race->images[i] = std::make_shared<const std::vector<uint8_t>>(std::move(image));
       return OkStatus();
     });
@@ -168,16 +263,19 @@ class Chooser {
           case schedule::Binding::Kind::kBuffer: {
             const loop::Buffer& source = function.buffers[binding.index];
             buffer.dtype = source.dtype;
+            buffer.is_constant = source.role == loop::BufferRole::kConstant;
             buffer.bytes = (Hint(source.elements) * BitWidth(source.dtype) + 7) / 8;
             break;
           }
           case schedule::Binding::Kind::kWorkspace:
             buffer.bytes = Hint(scheduled.workspaces[binding.index].bytes);
+            buffer.is_zero = scheduled.workspaces[binding.index].is_zero;
             break;
           case schedule::Binding::Kind::kConstant: {
             const schedule::PackedConstant& packed = scheduled.constants[binding.index];
             buffer.dtype = function.buffers[packed.buffer].dtype;
             buffer.bytes = packed.bytes;
+            buffer.is_constant = true;
             break;
           }
         }
@@ -195,13 +293,14 @@ class Chooser {
     }
     const Result<std::vector<double>> measured =
         state_.request->measurer->Measure(race.device, candidates);
+    if (measured.status().code() == StatusCode::kAborted) return measured.status();
     if (!measured.ok()) {
       // Random data may not suit the kernel, or the sizes assumed for symbols may not fit: no race
       // then.
       choices_[key] = {
           race.candidates[0].record,
           "first by the analytic model, since the race failed: " + measured.status().message(),
-          race.images[0]};
+          race.images[0], 0};
       return OkStatus();
     }
     const std::vector<double>& seconds = *measured;
@@ -211,14 +310,46 @@ class Chooser {
         fmt::format("fastest of {} in a race at {:.1f} us, the analytic model's choice took "
                     "{:.1f} us",
                     seconds.size(), seconds[best] * 1e6, seconds[0] * 1e6),
-        race.images[best]};
+        race.images[best], seconds[best]};
     state_.request->measurer->StoreChoice(race.device, key.second,
                                           schedule::FormatSchedule(race.candidates[best].record),
                                           seconds[best]);
+    if (race.cluster) {
+      state_.request->measurer->StoreChoice(race.device, *race.cluster,
+                                            place::FormatClusterTime(seconds[best]), seconds[best]);
+    }
     return OkStatus();
   }
 
+  // Kernels that are compiled after this pass have no library calls beside them, so those of
+  // earlier races are compiled here.
+  Status CompileRemembered() {
+    std::map<Key, std::pair<Choice*, ScheduledKernel>> remembered;
+    for (const Item& item : items_) {
+      const auto found = choices_.find(item.key);
+      if (found == choices_.end() || found->second.image != nullptr ||
+          found->second.record.kind != schedule::ScheduleKind::kGpuLibrary ||
+          remembered.count(item.key) > 0) {
+        continue;
+      }
+      HY_ASSIGN(ScheduledKernel built,
+                schedule::BuildKernel(item.segment->function, item.kernel, found->second.record,
+                                      TargetOf(item.key.first)));
+      remembered[item.key] = {&found->second, std::move(built)};
+    }
+    std::vector<Key> keys;
+    for (const auto& [key, one] : remembered) keys.push_back(key);
+    return ForEachInParallel(keys.size(), [&](size_t i) -> Status {
+      HY_TRY(GoesOn());
+      auto& [choice, built] = remembered.at(keys[i]);
+      HY_ASSIGN(std::vector<uint8_t> image, Compile(built, TargetOf(keys[i].first)));
+      choice->image = std::make_shared<const std::vector<uint8_t>>(std::move(image));
+      return OkStatus();
+    });
+  }
+
   Status Settle() {
+    HY_TRY(CompileRemembered());
     for (Item& item : items_) {
       Segment& segment = *item.segment;
       std::string reason =
@@ -232,16 +363,50 @@ class Chooser {
         }
         reason = choice.reason;
         image = choice.image;
+        Count(item.first, choice.seconds);
       }
       state_.Record("schedule", segment.function.kernels[item.kernel].name,
                     fmt::format("{}: {}.", schedule::FormatSchedule(item.first.record), reason));
       segment.kernels.push_back(std::move(item.first));
       segment.images.push_back(std::move(image));
     }
+    RecordShare();
     return OkStatus();
   }
 
+  // What an earlier race took, where that is known.
+  double EarlierTimeOf(const Item& item) const {
+    if (!item.cluster) return 0;
+    const auto text = state_.request->measurer->FindChoice(item.key.first, *item.cluster);
+    const auto seconds = text ? place::ParseClusterTime(*text) : std::nullopt;
+    return seconds.value_or(0);
+  }
+
+  void Count(const ScheduledKernel& scheduled, double seconds) {
+    raced_seconds_ += seconds;
+    if (scheduled.library_matmuls.empty()) return;
+    ++library_count_;
+    library_seconds_ += seconds;
+  }
+
+  void RecordShare() {
+    for (const auto& [device, library] : libraries_) {
+      if (!library) continue;
+      std::string text = fmt::format("{}: its products won {} of {} kernels", *library,
+                                     library_count_, items_.size());
+      if (raced_seconds_ > 0) {
+        text += fmt::format(", with {:.0f} % of the {:.1f} us that all kernels took in races",
+                            100 * library_seconds_ / raced_seconds_, raced_seconds_ * 1e6);
+      }
+      state_.Record("schedule", state_.program.devices[device].name, text + ".");
+    }
+  }
+
   CompileState& state_;
+  std::map<uint32_t, std::optional<std::string>> libraries_;  // by device
+  std::map<Key, std::vector<GpuLibraryMatmul>> proposals_;
+  double raced_seconds_ = 0, library_seconds_ = 0;
+  size_t library_count_ = 0;
   std::vector<Item> items_;  // in execution order
   std::map<Key, Race> races_;
   std::map<Key, Choice> choices_;

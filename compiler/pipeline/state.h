@@ -4,9 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -14,6 +17,7 @@
 #include "compiler/graph/graph.h"
 #include "compiler/kernel/kernel_ir.h"
 #include "compiler/loop/loop_ir.h"
+#include "compiler/place/machine.h"
 #include "compiler/plan/arena_plan.h"
 #include "compiler/program/program.h"
 #include "compiler/schedule/schedule.h"
@@ -42,15 +46,45 @@ inline std::string RacedKernelName(size_t index) { return fmt::format("k{}", ind
 enum class Level : uint8_t { kGraph, kLoop, kKernel, kProgram };
 std::string_view FormatLevel(Level level);
 
+// What placement expects of a cluster on its device.
+struct ClusterPrediction {
+  place::OpClass op_class = place::OpClass::kPointwise;
+  double seconds = 0;
+  place::Source source = place::Source::kDefault;
+};
+
+// How a compilation deals with the limits of the devices' memories
+// (compiler/pipeline/fit_memory.h).
+struct MemoryAttempt {
+  std::vector<int64_t> margins;  // per device: what placement leaves of the limit; empty: nothing
+  // Placement takes as little as it finds of the devices whose `margins` are INT64_MAX, and exceeds
+  // a limit where it finds no plan within.
+  bool may_exceed = false;
+  bool is_last = false;  // what is too large is a failure of the compilation
+};
+
 struct CompileState {
   const CompileRequest* request = nullptr;  // borrowed; null in hy-opt
   graph::Module module;
-  std::vector<uint32_t> cluster_of;         // per node: its cluster; after `cluster`
-  std::vector<uint32_t> device_of;          // per cluster: its device; after `place`
-  std::vector<Segment> segments;            // in execution order; after `segment`
-  std::vector<kernel::Module> executables;  // one per program executable; after `assemble`
+  std::vector<uint32_t> cluster_of;  // per node: its cluster; after `cluster`
+  std::vector<uint32_t> device_of;   // per cluster: its device; after `place`
+  // What a device cannot run though it has code for it: cluster and device, with the reason; found
+  // by `place` (refusals.h).
+  std::map<std::pair<uint32_t, uint32_t>, std::string> refusals;
+  // Weights that a device gets anew in each run, the bytes of the largest lot of them that a
+  // cluster on it needs at once, and how many such lots it holds; after `place`.
+  std::set<std::pair<graph::ConstantId, uint32_t>> streamed;
+  std::map<uint32_t, int64_t> stream_lot_bytes;
+  uint32_t stream_lots = 2;
+  MemoryAttempt memory_attempt;
+  std::vector<int64_t> memory_excess;          // per device, beyond its limits; after `assemble`
+  std::vector<ClusterPrediction> predictions;  // per cluster; after `place`
+  std::vector<Segment> segments;               // in execution order; after `segment`
+  std::vector<kernel::Module> executables;     // one per program executable; after `assemble`
   program::Program program;  // devices and records from the start; the rest from `assemble`
   Level level = Level::kGraph;
+  // Per node name its ONNX op types; after `import`, empty for models that are no ONNX.
+  std::map<std::string, std::set<std::string>> op_types;
 
   void Record(std::string kind, std::string subject, std::string text) {
     program.records.push_back({std::move(kind), std::move(subject), std::move(text)});

@@ -10,7 +10,7 @@ namespace {
 // The highest number of each enumeration in files.
 constexpr ExprOp MaxOf(ExprOp) { return ExprOp::kMax; }
 constexpr StorageKind MaxOf(StorageKind) { return StorageKind::kState; }
-constexpr CommandKind MaxOf(CommandKind) { return CommandKind::kInterpret; }
+constexpr CommandKind MaxOf(CommandKind) { return CommandKind::kTransfer; }
 constexpr TargetKind MaxOf(TargetKind) { return TargetKind::kVulkan; }
 constexpr DType MaxOf(DType) { return static_cast<DType>(kDTypeCount - 1); }
 
@@ -28,7 +28,7 @@ void Visit(A& a, Symbol& v) {
 }
 template <typename A>
 void Visit(A& a, TensorDesc& v) {
-  a(v.name, v.dtype, v.dims);
+  a(v.name, v.dtype, v.dims, v.device);
 }
 template <typename A>
 void Visit(A& a, Constant& v) {
@@ -36,7 +36,7 @@ void Visit(A& a, Constant& v) {
 }
 template <typename A>
 void Visit(A& a, Arena& v) {
-  a(v.device, v.size_bytes);
+  a(v.device, v.size_bytes, v.holds_transfers);
 }
 template <typename A>
 void Visit(A& a, BufferRange& v) {
@@ -76,6 +76,7 @@ template <typename A>
 void Visit(A& a, GpuTarget& v) {
   a(v.compute_capability, v.features, v.subgroup_size, v.max_workgroup_size);
   a(v.workgroup_memory_bytes, v.max_grid[0], v.max_grid[1], v.max_grid[2], v.unit_count);
+  a(v.max_loop_iterations);
   a(v.matrix_shapes);
 }
 template <typename A>
@@ -86,7 +87,7 @@ void Visit(A& a, Target& v) {
 }
 template <typename A>
 void Visit(A& a, Device& v) {
-  a(v.name, v.target, v.identity);
+  a(v.name, v.target, v.identity, v.is_host);
 }
 template <typename A>
 void Visit(A& a, Record& v) {
@@ -111,7 +112,10 @@ struct IsVector<std::vector<T>> : std::true_type {};
 
 template <typename T>
 void ArchiveWriter::Put(T& value) {
-  if constexpr (std::is_enum_v<T> || std::is_integral_v<T>) {
+  if constexpr (std::is_same_v<T, bool>) {
+    const uint8_t number = value ? 1 : 0;
+    PutRaw(&number, sizeof(number));
+  } else if constexpr (std::is_enum_v<T> || std::is_integral_v<T>) {
     PutRaw(&value, sizeof(value));
   } else if constexpr (std::is_same_v<T, std::string>) {
     const uint64_t size = value.size();
@@ -137,6 +141,10 @@ void ArchiveReader::Get(T& value) {
       return;
     }
     value = static_cast<T>(number);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    uint8_t number = 0;
+    if (GetRaw(&number, sizeof(number)) && number > 1) failed_ = true;
+    value = number != 0;
   } else if constexpr (std::is_integral_v<T>) {
     GetRaw(&value, sizeof(value));
   } else if constexpr (std::is_same_v<T, std::string>) {

@@ -6,11 +6,12 @@
 namespace halyard {
 
 uint64_t CompileOptions::Hash() const {
-  std::string text = fmt::format("{}|{}|{}|{}", tune, fast_reductions, allow_fallback, static_cast<int>(precision));
+  std::string text = fmt::format("{}|{}|{}|{}|{}", tune, fast_reductions, allow_fallback,
+                                 vendor_libraries, static_cast<int>(precision));
   for (const auto& [name, value] : symbol_values) {
     text += fmt::format("|{}:{}={}", name.size(), name, value);
   }
-  return HashString(text);
+  return HashCombine(HashString(text), placement.Hash());
 }
 
 }  // namespace halyard

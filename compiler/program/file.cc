@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <cstring>
 
 #include "base/cpu_kernel_abi.h"
+#include "base/gpu_kernel_abi.h"
 #include "base/hash.h"
 #include "compiler/program/archive.h"
 
@@ -109,7 +111,7 @@ Result<std::span<const uint8_t>> CheckedBytes(std::span<const uint8_t> bytes,
                                               const Section& section, std::string_view what) {
   const auto part = bytes.subspan(section.offset, section.size_bytes);
   if (HashBytes(part) != section.hash) {
-    return DataLoss("The {} of the program file is corrupted: its hash differs.", what);
+    return DataLoss("The program file is corrupted: the hash of the {} differs.", what);
   }
   return part;
 }
@@ -152,6 +154,11 @@ Status SystemFailure(std::string_view doing, const std::string& path) {
 class TemporaryFile {
  public:
   static Result<std::unique_ptr<TemporaryFile>> Create(const std::string& path) {
+    // Renaming would put the file in the place of a device or a pipe.
+    struct stat there = {};
+    if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+      return InvalidArgument("'{}' is there and is not a regular file.", path);
+    }
     auto file = std::make_unique<TemporaryFile>();
     file->path_ = path + ".XXXXXX";
     file->descriptor_ = mkostemp(file->path_.data(), O_CLOEXEC);
@@ -167,6 +174,14 @@ class TemporaryFile {
     if (!path_.empty()) unlink(path_.c_str());
   }
   Status Append(std::span<const uint8_t> bytes) {
+    // Writing past the limit would end the process by a signal.
+    rlimit limit = {};
+    size_bytes_ += bytes.size();
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        size_bytes_ > limit.rlim_cur) {
+      return Unavailable("'{}' needs {} bytes; this process may write files of {} (ulimit -f).",
+                         path_, size_bytes_, static_cast<uint64_t>(limit.rlim_cur));
+    }
     while (!bytes.empty()) {
       const ssize_t written = write(descriptor_, bytes.data(), bytes.size());
       if (written < 0) {
@@ -198,6 +213,7 @@ class TemporaryFile {
  private:
   std::string path_;
   int descriptor_ = -1;
+  uint64_t size_bytes_ = 0;
 };
 
 }  // namespace
@@ -373,7 +389,9 @@ Status CheckTarget(const Target& needed, const Target& available) {
     return Incompatible("The code was made for sm_{}; device '{}' is sm_{}.",
                         want.compute_capability, available.name, have.compute_capability);
   }
-  if (const uint64_t missing = want.features & ~have.features; missing != 0) {
+  // kWgmma says what to schedule; the compute capability, what can run.
+  const uint64_t present = have.features | static_cast<uint64_t>(GpuFeature::kWgmma);
+  if (const uint64_t missing = want.features & ~present; missing != 0) {
     return Incompatible("The code needs GPU features {:#x} that device '{}' lacks (bits {:#x}).",
                         want.features, available.name, missing);
   }
@@ -387,6 +405,11 @@ Status CheckTarget(const Target& needed, const Target& available) {
         "The code may use workgroups of {} with {} bytes of memory; device '{}' allows {} and {}.",
         want.max_workgroup_size, want.workgroup_memory_bytes, available.name,
         have.max_workgroup_size, have.workgroup_memory_bytes);
+  }
+  if (want.max_loop_iterations > have.max_loop_iterations) {
+    return Incompatible(
+        "The code may have long loops; device '{}' ends those of a workitem after {} iterations.",
+        available.name, have.max_loop_iterations);
   }
   return OkStatus();
 }

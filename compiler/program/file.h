@@ -16,7 +16,7 @@
 
 namespace halyard::program {
 
-inline constexpr uint32_t kFileVersion = 2;
+inline constexpr uint32_t kFileVersion = 4;
 inline constexpr uint64_t kMaxFileBytes = 1ull << 46;
 
 // What the code of one file section needs, readable without the tables.
@@ -53,7 +53,8 @@ Result<Program> LoadFromMemory(std::span<const uint8_t> bytes,
 // What the code needs, of a file's head in memory; reads no code and no tables.
 Result<std::vector<Requirement>> ReadRequirements(std::span<const uint8_t> bytes);
 
-// The features that the executable's own code needs: what a CPU image says of itself, else its target's.
+// The features that the executable's own code needs: what a CPU image says of itself, else its
+// target's.
 uint64_t NeededFeatures(const Executable& executable, const Target& target);
 
 // OK when `available` can run code made for `needed`; INCOMPATIBLE naming what is missing.

@@ -29,8 +29,6 @@ class Formatter {
  public:
   explicit Formatter(const Program& program) : program_(program) {}
 
-  std::string RunExpr(const SizeExpr& expr) { return Expr(expr); }
-
   std::string Run() {
     Line(0, "program {} hash {:#x}", Quote(program_.model_name), program_.content_hash);
     for (const Symbol& s : program_.symbols) {
@@ -123,12 +121,20 @@ class Formatter {
                        Exprs(tensor.dims));
   }
 
+  std::string Port(const TensorDesc& tensor) {
+    return tensor.device == 0 ? Tensor(tensor)
+                              : fmt::format("{} device {}", Tensor(tensor), tensor.device);
+  }
+
   void PrintGpu(const GpuTarget& g) {
     Line(1, "gpu capability {} features {:#x} subgroup {} workgroup {} workgroup_memory {}",
          g.compute_capability, g.features, g.subgroup_size, g.max_workgroup_size,
          g.workgroup_memory_bytes);
-    Line(1, "max_grid [{}, {}, {}] units {}", g.max_grid[0], g.max_grid[1], g.max_grid[2],
-         g.unit_count);
+    Line(1, "max_grid [{}, {}, {}] units {}{}", g.max_grid[0], g.max_grid[1], g.max_grid[2],
+         g.unit_count,
+         g.max_loop_iterations == INT64_MAX
+             ? ""
+             : fmt::format(" loop_iterations {}", g.max_loop_iterations));
     for (const MatrixShape& shape : g.matrix_shapes) {
       Line(1, "matrix {} {} m {} n {} k {}", FormatDType(shape.input),
            FormatDType(shape.accumulator), shape.m, shape.n, shape.k);
@@ -137,7 +143,8 @@ class Formatter {
 
   void PrintDevice(const Device& device) {
     const Target& t = device.target;
-    Line(0, "device {} identity {} {{", Quote(device.name), Quote(device.identity));
+    Line(0, "device {} identity {}{} {{", Quote(device.name), Quote(device.identity),
+         device.is_host ? " host" : "");
     Line(1, "kind {} name {} triple {} cpu {} features {:#x}", static_cast<int>(t.kind),
          Quote(t.name), Quote(t.triple), Quote(t.cpu_name), t.cpu_features);
     Line(1, "vector_bytes {} vector_registers {} workers {} l1 {} l2 {} l3 {}", t.vector_bytes,
@@ -165,10 +172,11 @@ class Formatter {
 
   void PrintEntry(const Entry& entry) {
     Line(0, "entry {} {{", Quote(entry.name));
-    for (const TensorDesc& input : entry.inputs) Line(1, "input {}", Tensor(input));
-    for (const TensorDesc& output : entry.outputs) Line(1, "output {}", Tensor(output));
+    for (const TensorDesc& input : entry.inputs) Line(1, "input {}", Port(input));
+    for (const TensorDesc& output : entry.outputs) Line(1, "output {}", Port(output));
     for (const Arena& arena : entry.arenas) {
-      Line(1, "arena device {} size {}", arena.device, Expr(arena.size_bytes));
+      Line(1, "arena device {}{} size {}", arena.device, arena.holds_transfers ? " transfers" : "",
+           Expr(arena.size_bytes));
     }
     for (const BufferRange& range : entry.buffers) {
       Line(1, "buffer {} in {} {} offset {} size {}", Quote(range.name), StorageName(range.kind),
@@ -196,7 +204,9 @@ class Formatter {
              Expr(c.grid[2]), after);
         break;
       case CommandKind::kCopy:
-        Line(2, "copy {} bindings {} after {}", label, bindings, after);
+      case CommandKind::kTransfer:
+        Line(2, "{} {} bindings {} after {}", c.kind == CommandKind::kCopy ? "copy" : "transfer",
+             label, bindings, after);
         break;
       case CommandKind::kFill:
         Line(2, "fill {} bindings {} value {:#x} bytes {} after {}", label, bindings, c.fill_value,
@@ -221,7 +231,56 @@ class Formatter {
 std::string Format(const Program& program) { return Formatter(program).Run(); }
 
 std::string FormatExpr(const Program& program, const SizeExpr& expr) {
-  return Formatter(program).RunExpr(expr);
+  struct Piece {
+    std::string text;
+    bool is_sum = false;
+  };
+  std::vector<Piece> stack;
+  for (const ExprToken& token : expr.tokens) {
+    if (token.op == ExprOp::kConst) {
+      stack.push_back({fmt::format("{}", token.value)});
+      continue;
+    }
+    if (token.op == ExprOp::kSymbol) {
+      const auto index = static_cast<uint64_t>(token.value);
+      stack.push_back({index < program.symbols.size() ? program.symbols[index].name
+                                                      : fmt::format("symbol#{}", index)});
+      continue;
+    }
+    if (stack.size() < 2) return "<ill-formed>";
+    const Piece b = std::move(stack.back());
+    stack.pop_back();
+    Piece& a = stack.back();
+    const auto factor = [](const Piece& piece) {
+      return piece.is_sum ? fmt::format("({})", piece.text) : piece.text;
+    };
+    const auto call = [&](std::string_view name) {
+      return Piece{fmt::format("{}({}, {})", name, a.text, b.text)};
+    };
+    switch (token.op) {
+      case ExprOp::kAdd:
+        a = {b.text.starts_with('-') && !b.is_sum ? fmt::format("{} - {}", a.text, b.text.substr(1))
+                                                  : fmt::format("{} + {}", a.text, b.text),
+             true};
+        break;
+      case ExprOp::kMul:
+        a = {fmt::format("{}*{}", factor(a), factor(b))};
+        break;
+      case ExprOp::kFloorDiv:
+        a = call("floordiv");
+        break;
+      case ExprOp::kMod:
+        a = call("mod");
+        break;
+      case ExprOp::kMin:
+        a = call("min");
+        break;
+      default:
+        a = call("max");
+        break;
+    }
+  }
+  return stack.size() == 1 ? stack[0].text : "<ill-formed>";
 }
 
 }  // namespace halyard::program

@@ -259,6 +259,7 @@ class Parser {
     }
     HY_TRY(Char(']'));
     HY_TRY(Field("units", g.unit_count));
+    if (Accept("loop_iterations")) HY_TRY(Number(g.max_loop_iterations));
     while (Accept("matrix")) {
       MatrixShape& shape = g.matrix_shapes.emplace_back();
       HY_TRY(DTypeWord(shape.input));
@@ -274,6 +275,7 @@ class Parser {
     Target& t = device.target;
     HY_TRY(Text(device.name));
     HY_TRY(TextField("identity", device.identity));
+    device.is_host = Accept("host");
     HY_TRY(Char('{'));
     uint8_t kind = 0;
     HY_TRY(Field("kind", kind));
@@ -335,6 +337,10 @@ class Parser {
     HY_TRY(DTypeWord(tensor.dtype));
     return Exprs(tensor.dims);
   }
+  Status Port(TensorDesc& tensor) {
+    HY_TRY(Tensor(tensor));
+    return Accept("device") ? Number(tensor.device) : OkStatus();
+  }
   Status Buffer(BufferRange& range) {
     static constexpr std::pair<std::string_view, StorageKind> kKinds[] = {
         {"input", StorageKind::kInput},
@@ -363,12 +369,13 @@ class Parser {
     HY_TRY(Char('{'));
     while (!AcceptChar('}')) {
       if (Accept("input")) {
-        HY_TRY(Tensor(entry.inputs.emplace_back()));
+        HY_TRY(Port(entry.inputs.emplace_back()));
       } else if (Accept("output")) {
-        HY_TRY(Tensor(entry.outputs.emplace_back()));
+        HY_TRY(Port(entry.outputs.emplace_back()));
       } else if (Accept("arena")) {
         Arena& arena = entry.arenas.emplace_back();
         HY_TRY(Field("device", arena.device));
+        arena.holds_transfers = Accept("transfers");
         HY_TRY(Word("size"));
         HY_TRY(Expression(arena.size_bytes));
       } else if (Accept("buffer")) {
@@ -403,8 +410,10 @@ class Parser {
       c.kind = CommandKind::kFill;
     else if (Accept("interpret"))
       c.kind = CommandKind::kInterpret;
+    else if (Accept("transfer"))
+      c.kind = CommandKind::kTransfer;
     else
-      return Failure("'dispatch', 'copy', 'fill', 'interpret' or '}'");
+      return Failure("'dispatch', 'copy', 'fill', 'interpret', 'transfer' or '}'");
     HY_TRY(Text(c.label));
     if (c.kind == CommandKind::kDispatch) {
       HY_TRY(Field("kernel", c.executable));

@@ -47,6 +47,7 @@ struct TensorDesc {
   std::string name;
   DType dtype = DType::kInvalid;
   std::vector<SizeExpr> dims;
+  uint32_t device = 0;  // of an input or output of an entry: in whose memory commands find it
 };
 
 // Bytes that a device holds for the program's whole life. `source`: packed bytes carried by the
@@ -63,6 +64,9 @@ struct Constant {
 struct Arena {
   uint32_t device = 0;
   SizeExpr size_bytes;
+  // The copy lane: only what transfers bring. Apart from the device's own values, so that a
+  // transfer never waits for memory that a kernel gives up.
+  bool holds_transfers = false;
 };
 
 enum class StorageKind : uint8_t { kInput, kOutput, kConstant, kArena, kState };
@@ -76,7 +80,7 @@ struct BufferRange {
   std::string name;  // of the graph value; for reports
 };
 
-enum class CommandKind : uint8_t { kDispatch, kCopy, kFill, kInterpret };
+enum class CommandKind : uint8_t { kDispatch, kCopy, kFill, kInterpret, kTransfer };
 
 struct Command {
   CommandKind kind = CommandKind::kDispatch;
@@ -87,7 +91,8 @@ struct Command {
   std::vector<uint32_t> bindings;  // indices into Entry::buffers
   std::vector<SizeExpr> scalars;
   SizeExpr grid[3];
-  // kCopy (bindings: source, destination; whole ranges) and kFill (bindings: destination)
+  // kCopy (bindings: source, destination; whole ranges), kTransfer (the same, the source in the
+  // memory of another device) and kFill (bindings: destination)
   uint64_t fill_value = 0;
   uint32_t fill_bytes = 1;  // 1, 2, 4 or 8
   // kInterpret: bindings are operands then results; text is a one-node Graph IR module
@@ -98,7 +103,9 @@ struct Command {
   std::vector<uint32_t> after;
 };
 
-// Commands for one queue of one device, submitted together; waits for the blocks named.
+// Commands for one queue of one device, submitted together; waits for the blocks named. A block
+// holds transfers to its device and nothing else, or none; all other commands name memory of its
+// device only.
 struct Block {
   uint32_t device = 0;
   uint32_t queue = 0;
@@ -144,6 +151,7 @@ struct Device {
   // measured. Apart from `target`, which says what the code needs: code runs on any device that
   // meets that.
   std::string identity;
+  bool is_host = false;  // works in the host's memory: interpreted ops run there
 };
 
 // Reports made while compiling: fallbacks, placement reasons, fusion groups, schedules. Data, not
@@ -168,6 +176,8 @@ struct Program {
   std::span<const uint8_t> mapped_data;
   std::shared_ptr<const void> mapping;  // keeps mapped_data alive
 
+  // In whose memory a range of `entry` is.
+  uint32_t DeviceOf(const Entry& entry, const BufferRange& range) const;
   std::span<const uint8_t> DataBytes() const { return mapping ? mapped_data : std::span(data); }
 };
 

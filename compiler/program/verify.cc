@@ -4,6 +4,7 @@
 #include <set>
 
 #include "compiler/program/program.h"
+#include "compiler/program/streamed.h"
 
 namespace halyard::program {
 namespace {
@@ -20,8 +21,10 @@ class Verifier {
     HY_TRY(CheckSymbols());
     for (const Device& device : program_.devices) {
       if (device.name.empty()) return InvalidArgument("A device of the program has no name.");
+      HY_TRY(CheckTarget(device));
     }
     HY_TRY(CheckConstants());
+    streamed_ = StreamedConstants(program_);
     HY_TRY(CheckExecutables());
     std::set<std::string_view> names;
     for (const Entry& entry : program_.entries) {
@@ -49,6 +52,19 @@ class Verifier {
       if (symbol.divisor < 1) {
         return InvalidArgument("Symbol '{}' has the divisor {}; at least 1 is needed.", symbol.name,
                                symbol.divisor);
+      }
+    }
+    return OkStatus();
+  }
+
+  Status CheckTarget(const Device& device) {
+    if (device.target.kind > TargetKind::kVulkan) {
+      return InvalidArgument("Device '{}' has the unknown kind {}.", device.name,
+                             static_cast<int>(device.target.kind));
+    }
+    for (const MatrixShape& shape : device.target.gpu.matrix_shapes) {
+      if (BitWidth(shape.input) == 0 || BitWidth(shape.accumulator) == 0) {
+        return InvalidArgument("Device '{}' has a matrix shape without a dtype.", device.name);
       }
     }
     return OkStatus();
@@ -229,6 +245,35 @@ class Verifier {
     return OkStatus();
   }
 
+  Status CheckTransfer(const Entry& entry, const Block& block, const Command& command) {
+    if (command.bindings.size() != 2) {
+      return InvalidArgument("A transfer names {} buffers; it needs 2.", command.bindings.size());
+    }
+    const BufferRange& source = entry.buffers[command.bindings[0]];
+    const BufferRange& target = entry.buffers[command.bindings[1]];
+    const uint32_t from = program_.DeviceOf(entry, source), to = program_.DeviceOf(entry, target);
+    const bool streams = from == to && source.kind == StorageKind::kConstant;
+    if (to != block.device || (from == to && !streams)) {
+      return InvalidArgument(
+          "It brings buffer '{}' of device {} to '{}' of device {}, in a block of device {}; a "
+          "transfer brings what another device has to its own, or weights that its own streams.",
+          source.name, from, target.name, to, block.device);
+    }
+    return CheckBinding(entry, command, 1, true);
+  }
+
+  // A block holds transfers only, or none.
+  Status CheckBlock(const Block& block) {
+    size_t transfers = 0;
+    for (const Command& command : block.commands) {
+      transfers += command.kind == CommandKind::kTransfer;
+    }
+    if (transfers == 0 || transfers == block.commands.size()) return OkStatus();
+    return InvalidArgument(
+        "A block holds {} transfers and {} other commands; it may hold one kind.", transfers,
+        block.commands.size() - transfers);
+  }
+
   Status CheckCommand(const Entry& entry, const Block& block, size_t index) {
     const Command& command = block.commands[index];
     for (const uint32_t binding : command.bindings) {
@@ -244,6 +289,21 @@ class Verifier {
       }
     }
     const size_t bindings = command.bindings.size();
+    if (command.kind == CommandKind::kTransfer) return CheckTransfer(entry, block, command);
+    for (const uint32_t binding : command.bindings) {
+      const BufferRange& range = entry.buffers[binding];
+      const uint32_t device = program_.DeviceOf(entry, range);
+      if (device != block.device) {
+        return InvalidArgument(
+            "It names buffer '{}' in the memory of device {}; it runs on device {}.", range.name,
+            device, block.device);
+      }
+      if (range.kind == StorageKind::kConstant && streamed_[range.index]) {
+        return InvalidArgument(
+            "It names constant '{}', which is streamed; only a transfer may name that.",
+            range.name);
+      }
+    }
     switch (command.kind) {
       case CommandKind::kDispatch:
         return CheckDispatch(block, command);
@@ -275,6 +335,8 @@ class Verifier {
           HY_TRY(CheckBinding(entry, command, i, true));
         }
         return OkStatus();
+      case CommandKind::kTransfer:
+        break;
     }
     return InvalidArgument("It has the unknown kind {}.", static_cast<int>(command.kind));
   }
@@ -310,9 +372,11 @@ class Verifier {
   Status CheckEntry(const Entry& entry) {
     for (const TensorDesc& input : entry.inputs) {
       HY_TRY_CONTEXT(CheckTensor(input), "checking input '{}'", input.name);
+      HY_TRY_CONTEXT(CheckDevice(input.device), "checking input '{}'", input.name);
     }
     for (const TensorDesc& output : entry.outputs) {
       HY_TRY_CONTEXT(CheckTensor(output), "checking output '{}'", output.name);
+      HY_TRY_CONTEXT(CheckDevice(output.device), "checking output '{}'", output.name);
     }
     for (const Arena& arena : entry.arenas) {
       HY_TRY(CheckDevice(arena.device));
@@ -321,6 +385,7 @@ class Verifier {
     for (const BufferRange& range : entry.buffers) HY_TRY(CheckRange(entry, range));
     for (const Block& block : entry.blocks) {
       HY_TRY(CheckDevice(block.device));
+      HY_TRY(CheckBlock(block));
       for (size_t i = 0; i < block.commands.size(); ++i) {
         HY_TRY_CONTEXT(CheckCommand(entry, block, i), "checking command {} '{}'", i,
                        block.commands[i].label);
@@ -332,9 +397,25 @@ class Verifier {
   }
 
   const Program& program_;
+  std::vector<bool> streamed_;  // per constant
 };
 
 }  // namespace
+
+uint32_t Program::DeviceOf(const Entry& entry, const BufferRange& range) const {
+  switch (range.kind) {
+    case StorageKind::kInput:
+      return entry.inputs[range.index].device;
+    case StorageKind::kOutput:
+      return entry.outputs[range.index].device;
+    case StorageKind::kConstant:
+      return constants[range.index].device;
+    case StorageKind::kArena:
+    case StorageKind::kState:
+      break;
+  }
+  return entry.arenas[range.index].device;
+}
 
 Status VerifyTables(const Program& program) {
   return Verifier(program).Run().WithContext("verifying the program");

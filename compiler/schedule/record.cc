@@ -9,10 +9,11 @@ namespace halyard::schedule {
 namespace {
 
 constexpr ScheduleKind kKinds[] = {
-    ScheduleKind::kRow,          ScheduleKind::kContraction, ScheduleKind::kAttention,
-    ScheduleKind::kWindow,       ScheduleKind::kGpuMap,      ScheduleKind::kGpuTeam,
-    ScheduleKind::kGpuTranspose, ScheduleKind::kGpuTile,     ScheduleKind::kGpuMatrix,
-    ScheduleKind::kGpuVector,    ScheduleKind::kGpuAttention};
+    ScheduleKind::kRow,          ScheduleKind::kContraction,  ScheduleKind::kAttention,
+    ScheduleKind::kWindow,       ScheduleKind::kGpuMap,       ScheduleKind::kGpuTeam,
+    ScheduleKind::kGpuTranspose, ScheduleKind::kGpuTile,      ScheduleKind::kGpuMatrix,
+    ScheduleKind::kGpuVector,    ScheduleKind::kGpuAttention, ScheduleKind::kGpuMatrixAttention,
+    ScheduleKind::kGpuWgmma,     ScheduleKind::kGpuLibrary};
 
 std::string_view FormatKind(ScheduleKind kind) {
   switch (kind) {
@@ -32,12 +33,18 @@ std::string_view FormatKind(ScheduleKind kind) {
       return "gpu-tile";
     case ScheduleKind::kGpuMatrix:
       return "gpu-matrix";
+    case ScheduleKind::kGpuWgmma:
+      return "gpu-wgmma";
     case ScheduleKind::kGpuVector:
       return "gpu-vector";
     case ScheduleKind::kGpuTranspose:
       return "gpu-transpose";
     case ScheduleKind::kGpuAttention:
       return "gpu-attention";
+    case ScheduleKind::kGpuMatrixAttention:
+      return "gpu-matrix-attention";
+    case ScheduleKind::kGpuLibrary:
+      return "gpu-library";
   }
   return "?";
 }
@@ -57,6 +64,11 @@ std::string_view FormatMode(OperandMode mode) {
 bool ReadNumber(std::string_view text, int64_t lo, int64_t hi, int64_t* out) {
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
   return error == std::errc() && end == text.data() + text.size() && *out >= lo && *out <= hi;
+}
+
+bool ReadHex(std::string_view text, uint64_t* out) {
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out, 16);
+  return !text.empty() && error == std::errc() && end == text.data() + text.size();
 }
 
 }  // namespace
@@ -81,6 +93,8 @@ std::string FormatSchedule(const ScheduleRecord& record) {
   if (record.persistent) text += " persistent=1";
   if (record.kind == ScheduleKind::kAttention)
     text += fmt::format(" mr={} nv={} mc={}", record.mr, record.nv, record.mc);
+  if (record.kind == ScheduleKind::kGpuMap && record.mr != 0)
+    text += fmt::format(" mr={}", record.mr);
   if (record.kind == ScheduleKind::kWindow) text += fmt::format(" mr={}", record.mr);
   if (record.tile != defaults.tile) {
     const GpuTile& tile = record.tile;
@@ -88,6 +102,13 @@ std::string FormatSchedule(const ScheduleRecord& record) {
         " swap={} m={} n={} k={} itemm={} itemn={} stages={} split={} raster={} async={}",
         int{record.swap}, tile.m, tile.n, tile.k, tile.item_m, tile.item_n, tile.stages, tile.split,
         tile.raster, int{record.async});
+    if (record.joins) text += " joins=1";
+  }
+  if (record.library.version != 0) {
+    const GpuLibraryChoice& library = record.library;
+    text += fmt::format(" version={} workspace={} device={:x} algorithm={:x}", library.version,
+                        library.workspace_bytes, library.device_hash,
+                        fmt::join(library.algorithm, ","));
   }
   return text;
 }
@@ -127,6 +148,20 @@ Result<ScheduleRecord> ParseSchedule(std::string_view text) {
         record.vector_loops.push_back(static_cast<int32_t>(number));
         value = comma == std::string_view::npos ? std::string_view() : value.substr(comma + 1);
       }
+    } else if (name == "version") {
+      ok = ReadNumber(value, 1, INT64_MAX, &number);
+      record.library.version = static_cast<uint64_t>(number);
+    } else if (name == "device") {
+      ok = ReadHex(value, &record.library.device_hash);
+    } else if (name == "algorithm") {
+      size_t words = 0;
+      ok = true;
+      while (ok && !value.empty() && words < std::size(record.library.algorithm)) {
+        const size_t comma = value.find(',');
+        ok = ReadHex(value.substr(0, comma), &record.library.algorithm[words++]);
+        value = comma == std::string_view::npos ? std::string_view() : value.substr(comma + 1);
+      }
+      ok = ok && value.empty() && words == std::size(record.library.algorithm);
     } else if (name == "b") {
       for (OperandMode mode :
            {OperandMode::kInPlace, OperandMode::kPacked, OperandMode::kPackedConstant}) {
@@ -152,12 +187,13 @@ Result<ScheduleRecord> ParseSchedule(std::string_view text) {
                                                           {"chunk", &record.chunk},
                                                           {"kc", &record.kc},
                                                           {"mc", &record.mc},
-                                                          {"nc", &record.nc}};
-      const std::map<std::string_view, bool*> flags = {{"swap", &record.swap},
-                                                       {"packa", &record.pack_a},
-                                                       {"columns", &record.columns},
-                                                       {"persistent", &record.persistent},
-                                                       {"async", &record.async}};
+                                                          {"nc", &record.nc},
+                                                          {"workspace",
+                                                           &record.library.workspace_bytes}};
+      const std::map<std::string_view, bool*> flags = {
+          {"swap", &record.swap},       {"packa", &record.pack_a},
+          {"columns", &record.columns}, {"persistent", &record.persistent},
+          {"async", &record.async},     {"joins", &record.joins}};
       if (auto it = small.find(name); it != small.end()) {
         ok = ReadNumber(value, 0, 4096, &number);
         *it->second = static_cast<int32_t>(number);

@@ -6,11 +6,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/gpu_library_matmul.h"
 #include "base/status.h"
 #include "compiler/expr/expr.h"
 #include "compiler/kernel/kernel_ir.h"
@@ -28,9 +30,13 @@ enum class ScheduleKind : uint8_t {
   kGpuTeam,      // workitems that share an outer iteration and spread its loops
   kGpuTile,      // contraction: a tile of C per workgroup, register tiles per workitem
   kGpuMatrix,    // the same on matrix units, fragments per subgroup
+  kGpuWgmma,     // the same on matrix units that four subgroups feed together, asynchronously
   kGpuVector,    // contraction with a short side: the other operand streams from memory
-  kGpuTranspose,  // squares of two outer loops, transposed in workgroup memory
-  kGpuAttention,  // blocks of rows and keys with an online softmax
+  kGpuTranspose,        // squares of two outer loops, transposed in workgroup memory
+  kGpuAttention,        // blocks of rows and keys with an online softmax
+  kGpuMatrixAttention,  // the same on matrix units, rows per subgroup
+  kGpuLibrary,  // contraction by a vendor's library; the tile is of the kernel that stands in for
+                // it
 };
 
 // How the vector-side operand of a contraction (B: the one whose elements fill vectors) is read.
@@ -43,7 +49,7 @@ enum class OperandMode : uint8_t {
 // Sizes of a GPU contraction; m counts rows, n columns (`swap`: of the transposed problem).
 struct GpuTile {
   int32_t m = 0, n = 0, k = 0;     // of a workgroup's tile; k: of one step
-  int32_t item_m = 0, item_n = 0;  // of the part of C that a workitem or subgroup has
+  int32_t item_m = 0, item_n = 0;  // of the part of C that a workitem, subgroup or quad has
   int32_t stages = 1;              // tiles of k in workgroup memory
   int32_t split = 1;               // parts of k, each in a workgroup of its own
   int32_t raster = 1;              // rows of tiles that are walked together
@@ -62,7 +68,8 @@ struct ScheduleRecord {
   int64_t grain = 0;
   // Row: elements of a vectorised outer parallel loop that one task does; 0: all.
   int64_t chunk = 0;
-  // Contraction; attention uses mr, nv and mc, a window mr (positions)
+  // Contraction; attention uses mr, nv and mc, a window mr (positions), a GPU map mr (neighbours
+  // along the loop that its windows slide along, which one workitem computes; 0: no such loop)
   bool swap = false;  // vectors run along m instead of n
   int32_t mr = 0;     // rows of the register tile (broadcast side)
   int32_t nv = 0;     // vectors per row of the register tile
@@ -83,6 +90,8 @@ struct ScheduleRecord {
   // GPU contractions; `swap` and `unroll` too
   GpuTile tile;
   bool async = false;  // operands reach workgroup memory by asynchronous copies
+  bool joins = false;  // the last workgroup of a tile adds the parts of k, not a second dispatch
+  GpuLibraryChoice library;  // kGpuLibrary: what the library's heuristics chose on the device
 
   friend bool operator==(const ScheduleRecord&, const ScheduleRecord&) = default;
 };
@@ -114,9 +123,10 @@ struct Dispatch {
 };
 
 // Memory that lives from the first to the last dispatch of the kernel; contents undefined at the
-// start.
+// start. `is_zero`: all bytes are 0 at the start, and again at the end.
 struct Workspace {
   Expr bytes;
+  bool is_zero = false;
 };
 
 // A constant that the kernel wants in another layout. Equal (buffer, packing) pairs of several
@@ -133,14 +143,18 @@ struct ScheduledKernel {
   std::vector<Dispatch> dispatches;  // in order; each may read what an earlier one wrote
   std::vector<Workspace> workspaces;
   std::vector<PackedConstant> constants;
+  // By kernel: the library's product that may run in its place. Operands are its bindings.
+  std::map<uint32_t, GpuLibraryMatmul> library_matmuls;
 };
 
 // The records worth trying for function.kernels[kernel], best first; never empty when OK, and every
-// one of them builds. UNIMPLEMENTED names the construct that no schedule covers.
+// one of them builds. UNIMPLEMENTED names the construct that no schedule covers, or the loop
+// iterations that the target does not make (gpu/loop_limit.h).
 Result<std::vector<ScheduleRecord>> EnumerateSchedules(const loop::Function& function,
                                                        uint32_t kernel, const Target& target);
 
-// INVALID_ARGUMENT when the record does not fit the kernel. The arena of `function` gains
+// INVALID_ARGUMENT when the record does not fit the kernel, UNIMPLEMENTED when its loops are longer
+// than the target runs. The arena of `function` gains
 // expressions.
 Result<ScheduledKernel> BuildKernel(const loop::Function& function, uint32_t kernel,
                                     const ScheduleRecord& record, const Target& target);

@@ -42,6 +42,7 @@ struct NamedGpu {
   int32_t subgroup_size;
   int64_t workgroup_memory_bytes;  // one workgroup may have
   int32_t unit_count;
+  int64_t max_loop_iterations = INT64_MAX;
 };
 constexpr uint64_t kSm75Bits = kCommonGpuBits | Bit(GpuFeature::kMatrix);
 constexpr uint64_t kSm80Bits = kSm75Bits | Bit(GpuFeature::kAsyncCopy) | Bit(GpuFeature::kBFloat16);
@@ -50,10 +51,12 @@ constexpr NamedGpu kNamedGpus[] = {
     {"cuda-sm75", 75, kSm75Bits, 32, 64 << 10, 40},
     {"cuda-sm80", 80, kSm80Bits, 32, 163 << 10, 108},
     {"cuda-sm90", 90, kSm90Bits, 32, 227 << 10, 132},
+    {"cuda-sm90-wgmma", 90, kSm90Bits | Bit(GpuFeature::kWgmma), 32, 227 << 10, 132},
     {"vulkan-4", 0, kCommonGpuBits, 4, 32 << 10, 0},
     {"vulkan-8", 0, kCommonGpuBits, 8, 32 << 10, 0},
     {"vulkan-16", 0, kCommonGpuBits, 16, 32 << 10, 0},
     {"vulkan-32", 0, kCommonGpuBits, 32, 32 << 10, 0},
+    {"llvmpipe-8", 0, kCommonGpuBits, 8, 32 << 10, 0, kLlvmpipeLoopIterations},
 };
 
 Target TargetOf(const NamedGpu& named) {
@@ -68,6 +71,7 @@ Target TargetOf(const NamedGpu& named) {
   target.gpu.max_grid[0] = named.compute_capability > 0 ? INT32_MAX : 65535;
   target.gpu.max_grid[1] = target.gpu.max_grid[2] = 65535;
   target.gpu.unit_count = named.unit_count;
+  target.gpu.max_loop_iterations = named.max_loop_iterations;
   if (named.compute_capability >= 75) {
     target.gpu.matrix_shapes = CudaMatrixShapes(named.compute_capability);
   }
@@ -95,6 +99,9 @@ uint64_t Target::CodeHash() const {
     text += fmt::format("|{}|{}|{}|{}|{}|{}|{}|{}|{}", gpu.compute_capability, gpu.features,
                         gpu.subgroup_size, gpu.max_workgroup_size, gpu.workgroup_memory_bytes,
                         gpu.max_grid[0], gpu.max_grid[1], gpu.max_grid[2], gpu.unit_count);
+    if (gpu.max_loop_iterations != INT64_MAX) {
+      text += fmt::format("|loops {}", gpu.max_loop_iterations);
+    }
     for (const MatrixShape& shape : gpu.matrix_shapes) {
       text += fmt::format("|{} {} {}x{}x{}", FormatDType(shape.input),
                           FormatDType(shape.accumulator), shape.m, shape.n, shape.k);

@@ -34,9 +34,16 @@ struct GpuTarget {
   int64_t workgroup_memory_bytes = 0;
   int64_t max_grid[3] = {0, 0, 0};
   int32_t unit_count = 0;  // SMs; 0: unknown
+  // Of all loops of one workitem together: the device ends them after so many and goes on behind
+  // them. INT64_MAX: it does not.
+  int64_t max_loop_iterations = INT64_MAX;
   std::vector<MatrixShape> matrix_shapes;
   friend bool operator==(const GpuTarget&, const GpuTarget&) = default;
 };
+
+// Of llvmpipe, Mesa's software device (LP_MAX_TGSI_LOOP_ITERATIONS in its sources); its API does
+// not tell.
+inline constexpr int64_t kLlvmpipeLoopIterations = 65535;
 
 struct Target {
   TargetKind kind = TargetKind::kCpu;
@@ -64,9 +71,11 @@ struct Target {
 std::vector<MatrixShape> CudaMatrixShapes(int32_t compute_capability);
 
 // "cpu-sse4.2", "cpu-avx2", "cpu-avx512": a CPU target with that instruction set and common cache
-// sizes. "cuda-sm75", "cuda-sm80", "cuda-sm90": a GPU of that architecture. "vulkan-4", "vulkan-8",
+// sizes. "cuda-sm75", "cuda-sm80", "cuda-sm90": a GPU of that architecture; "cuda-sm90-wgmma": with
+// GpuFeature::kWgmma. "vulkan-4", "vulkan-8",
 // "vulkan-16", "vulkan-32": a Vulkan device without matrix units and with that subgroup size, 32
-// KiB of workgroup memory and every GpuFeature but matrix units.
+// KiB of workgroup memory and every GpuFeature but matrix units; "llvmpipe-8": the same that ends
+// loops as Mesa's software device does.
 Result<Target> ParseTarget(std::string_view name);
 
 }  // namespace halyard

@@ -22,7 +22,7 @@ CpuBuffer::CpuBuffer(Ref<CpuDevice> device, hal::MemoryKind kind, uint8_t* addre
 
 CpuBuffer::~CpuBuffer() {
   if (release_) release_();
-  device_->ReturnMemory(charged_bytes_);
+  device_->ReturnMemory(kind_, charged_bytes_);
 }
 
 uint8_t* CpuBuffer::AllocateMemory(int64_t size_bytes) {

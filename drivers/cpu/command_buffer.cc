@@ -206,14 +206,13 @@ Status CpuCommandBuffer::Run(std::span<uint8_t* const> slots, std::span<void*> a
   }
   Running running(*this, addresses, error);
   const bool is_parallel =
-      executor.concurrency() > 1 &&
       std::any_of(stages_.begin(), stages_.end(), [](const Stage& s) { return s.unit_count > 1; });
-  Team team(running, is_parallel ? executor.concurrency() : 1, device_->spin_us(), is_one_element_);
-  if (!is_parallel) {
-    team.Join();
+  if (is_parallel) {
+    RunStaged(running, executor, device_->spin_us(), is_one_element_);
   } else {
-    auto join = [&](int64_t, int64_t) { team.Join(); };
-    executor.ParallelFor(executor.concurrency(), 1, MakeRangeBody(join));
+    Team alone;
+    alone.Prepare(running, 1, 0, is_one_element_);
+    alone.Lead();
   }
   if (running.is_out_of_memory.load(std::memory_order_relaxed)) {
     return OutOfMemory("A CPU thread could not get its workgroup memory.");

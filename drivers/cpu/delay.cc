@@ -2,52 +2,67 @@
 #include "drivers/cpu/delay.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+#include "base/thread_end.h"
 
 namespace halyard::drivers::cpu {
 
-DelayThread::DelayThread(uint64_t seed, std::function<void(Work*)> pass_on)
-    : pass_on_(std::move(pass_on)), random_(static_cast<std::minstd_rand::result_type>(seed)) {
-  items_.reserve(1024);
-  thread_ = std::thread([this] { Serve(); });
+struct DelayThread::State {
+  struct Item {
+    Time due;
+    Work* work;
+  };
+  std::function<void(Work*)> pass_on;
+  std::mutex mutex;  // everything below
+  std::condition_variable changed;
+  std::vector<Item> items;
+  bool is_stopping = false;
+};
+
+DelayThread::DelayThread(std::function<void(Work*)> pass_on) : state_(std::make_shared<State>()) {
+  state_->pass_on = std::move(pass_on);
+  state_->items.reserve(1024);
+  thread_ = std::thread([state = state_] { Serve(*state); });
 }
 
 DelayThread::~DelayThread() {
   {
-    std::lock_guard lock(mutex_);
-    is_stopping_ = true;
+    std::lock_guard lock(state_->mutex);
+    state_->is_stopping = true;
+    state_->changed.notify_all();
   }
-  changed_.notify_all();
-  thread_.join();
+  JoinOrLeave(thread_);
 }
 
-void DelayThread::Add(Work* work) {
-  std::lock_guard lock(mutex_);
-  std::uniform_int_distribution<int> delay_us(0, kMaxDelayUs);
-  auto delay = std::chrono::microseconds(delay_us(random_));
-  items_.push_back({std::chrono::steady_clock::now() + delay, work});
-  changed_.notify_all();
+void DelayThread::Add(Work* work, Time due) {
+  std::lock_guard lock(state_->mutex);
+  state_->items.push_back({due, work});
+  state_->changed.notify_all();
 }
 
-void DelayThread::Serve() {
-  std::unique_lock lock(mutex_);
+void DelayThread::Serve(State& state) {
+  std::unique_lock lock(state.mutex);
   for (;;) {
-    if (items_.empty()) {
-      if (is_stopping_) return;
-      changed_.wait(lock);
+    if (state.items.empty()) {
+      if (state.is_stopping) return;
+      state.changed.wait(lock);
       continue;
     }
-    auto earliest = std::min_element(items_.begin(), items_.end(),
-                                     [](const Item& a, const Item& b) { return a.due < b.due; });
+    auto earliest = std::min_element(state.items.begin(), state.items.end(),
+                                     [](const auto& a, const auto& b) { return a.due < b.due; });
     if (earliest->due > std::chrono::steady_clock::now()) {
       auto due = earliest->due;
-      changed_.wait_until(lock, due);
+      state.changed.wait_until(lock, due);
       continue;
     }
     Work* work = earliest->work;
-    *earliest = items_.back();
-    items_.pop_back();
+    *earliest = state.items.back();
+    state.items.pop_back();
     lock.unlock();
-    pass_on_(work);
+    state.pass_on(work);
     lock.lock();
   }
 }

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// DelayThread: hands work on after a random while, so that the test mode `discrete` starts it late
-// and out of order. Not used otherwise.
+// DelayThread: hands work on at a later time, so that the test mode `discrete` starts it late and
+// out of order, and a synthetic device ends it when a slower device would. Not used otherwise.
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
-#include <random>
+#include <memory>
 #include <thread>
-#include <vector>
 
 namespace halyard::drivers::cpu {
 
@@ -17,26 +14,20 @@ struct Work;
 
 class DelayThread {
  public:
-  // `pass_on` is called on this thread for each work when its time has come.
-  DelayThread(uint64_t seed, std::function<void(Work*)> pass_on);
-  ~DelayThread();  // nothing may be waiting
+  using Time = std::chrono::steady_clock::time_point;
 
-  void Add(Work* work);
+  // `pass_on` is called on this thread for each work when its time has come.
+  explicit DelayThread(std::function<void(Work*)> pass_on);
+  // Nothing may be waiting. May run on the thread itself, inside `pass_on`.
+  ~DelayThread();
+
+  void Add(Work* work, Time due);
 
  private:
-  static constexpr int kMaxDelayUs = 300;
-  struct Item {
-    std::chrono::steady_clock::time_point due;
-    Work* work;
-  };
-  void Serve();
+  struct State;
+  static void Serve(State& state);
 
-  std::function<void(Work*)> pass_on_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::minstd_rand random_;
-  std::vector<Item> items_;
-  bool is_stopping_ = false;
+  std::shared_ptr<State> state_;  // the thread's too
   std::thread thread_;
 };
 

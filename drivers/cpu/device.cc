@@ -2,6 +2,7 @@
 #include "drivers/cpu/device.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
@@ -30,12 +31,23 @@ void ForChunks(int64_t size_bytes, Executor& executor, RangeBody body) {
   executor.ParallelFor(chunks, 1, MakeRangeBody(run));
 }
 
+Status RunCommands(Work& work, Executor& executor) {
+  const auto run = [&] {
+    return work.commands->Run(work.slots, work.addresses, &work.error, executor);
+  };
+  if (!work.time) return run();
+  const auto start = std::chrono::steady_clock::now();
+  HY_TRY(run());
+  work.time->Add((std::chrono::steady_clock::now() - start) / std::chrono::nanoseconds(1));
+  return OkStatus();
+}
+
 Status ExecutePayload(Work& work, Executor& executor) {
   switch (work.kind) {
     case WorkKind::kNothing:
       return OkStatus();
     case WorkKind::kCommands:
-      return work.commands->Run(work.slots, work.addresses, &work.error, executor);
+      return RunCommands(work, executor);
     case WorkKind::kCopy: {
       const uint8_t* source = work.bound[0].address;
       uint8_t* target = work.bound[1].address;
@@ -64,8 +76,38 @@ Status ExecutePayload(Work& work, Executor& executor) {
   HY_UNREACHABLE("work of kind {}", static_cast<int>(work.kind));
 }
 
+// How long the bytes of a copy take over the link between device memory and staging memory.
+std::chrono::nanoseconds LinkTime(const Work& work, const CpuOptions& options) {
+  int64_t bytes = 0;
+  if (work.kind == WorkKind::kCopy) {
+    const bool crosses = (work.bound[0].buffer->kind() == hal::MemoryKind::kDevice) !=
+                         (work.bound[1].buffer->kind() == hal::MemoryKind::kDevice);
+    if (!crosses) return std::chrono::nanoseconds(0);
+    bytes = work.bound[0].size_bytes;
+  } else if (work.kind == WorkKind::kUpdate) {
+    bytes = static_cast<int64_t>(work.bytes.size());
+  } else {
+    return std::chrono::nanoseconds(0);
+  }
+  double ns = 1e3 * static_cast<double>(options.link_latency_us);
+  if (options.link_bytes_per_s > 0) {
+    ns += 1e9 * static_cast<double>(bytes) / static_cast<double>(options.link_bytes_per_s);
+  }
+  return std::chrono::nanoseconds(static_cast<int64_t>(std::min(ns, 60e9)));
+}
+
 Status Execute(Work& work, Executor& executor) {
-  return CatchAll([&] { return ExecutePayload(work, executor); });
+  const CpuOptions& options = work.device->options();
+  if (!options.ends_late()) {
+    return CatchAll([&] { return ExecutePayload(work, executor); });
+  }
+  HY_TRY(work.device->CountWork());
+  const auto start = std::chrono::steady_clock::now();
+  Status status = CatchAll([&] { return ExecutePayload(work, executor); });
+  const auto taken = std::chrono::steady_clock::now() - start;
+  work.done_at = start + LinkTime(work, options);
+  if (work.kind == WorkKind::kCommands) work.done_at = start + taken * 100 / options.speed_percent;
+  return status;
 }
 
 Work::Bound Bind(const hal::BufferRange& range) {
@@ -77,7 +119,7 @@ Work::Bound Bind(const hal::BufferRange& range) {
 
 }  // namespace
 
-Result<Ref<CpuDevice>> CpuDevice::Open(const CpuOptions& options) {
+Result<Ref<CpuDevice>> CpuDevice::Open(const CpuOptions& options, uint32_t ordinal) {
   CpuId id = DetectCpu();
   uint64_t features = id.features & options.feature_mask;
   TopologySource source;
@@ -96,36 +138,56 @@ Result<Ref<CpuDevice>> CpuDevice::Open(const CpuOptions& options) {
   SchedulerOptions scheduling;
   scheduling.lanes = static_cast<uint32_t>(options.queues);
   scheduling.max_background_threads = static_cast<int>(std::min(workers, options.queues));
+  scheduling.may_end_late = options.ends_late();
   if (is_discrete) {
     scheduling.max_running = 1;
     scheduling.delay_seed = static_cast<uint64_t>(options.discrete);
   }
   return CatchAll([&]() -> Result<Ref<CpuDevice>> {
     auto scheduler = std::make_shared<Scheduler>(scheduling, std::move(executor), &Execute);
-    return MakeRef<CpuDevice>(
-        options, features,
-        DescribeCpu(id, features, topology, workers, options.queues, limit, is_discrete), limit,
-        std::move(scheduler));
+    return MakeRef<CpuDevice>(options, ordinal, features,
+                              DescribeCpu({id, features, topology, workers, limit, options}), limit,
+                              std::move(scheduler));
   });
 }
 
-CpuDevice::CpuDevice(const CpuOptions& options, uint64_t features, hal::Capabilities capabilities,
-                     int64_t memory_limit_bytes, std::shared_ptr<Scheduler> scheduler)
+CpuDevice::CpuDevice(const CpuOptions& options, uint32_t ordinal, uint64_t features,
+                     hal::Capabilities capabilities, int64_t memory_limit_bytes,
+                     std::shared_ptr<Scheduler> scheduler)
     : options_(options),
       features_(features),
       capabilities_(std::move(capabilities)),
+      path_(fmt::format("cpu:{}", ordinal)),
       memory_limit_bytes_(memory_limit_bytes),
       scheduler_(std::move(scheduler)) {}
 
 CpuDevice::~CpuDevice() { scheduler_->Stop(); }
 
+hal::DeviceState CpuDevice::ReadState() const { return ReadCpuState(); }
+
 int64_t CpuDevice::buffer_alignment() const { return CpuBuffer::kAlignment; }
 
-bool CpuDevice::ChargeMemory(int64_t bytes) {
-  int64_t live = live_bytes_.load(std::memory_order_relaxed);
-  do {
-    if (bytes > memory_limit_bytes_ - live) return false;
-  } while (!live_bytes_.compare_exchange_weak(live, live + bytes, std::memory_order_relaxed));
+Status CpuDevice::health() const {
+  const int64_t lose_at = options_.lose_at;
+  if (lose_at == 0 || work_count_.load(std::memory_order_acquire) < lose_at) return OkStatus();
+  return DeviceLost("Device '{}' was lost at work {}, as its option 'lose_at' asks.", path_,
+                    lose_at);
+}
+
+Status CpuDevice::CountWork() {
+  work_count_.fetch_add(1, std::memory_order_acq_rel);
+  return health();
+}
+
+bool CpuDevice::ChargeMemory(hal::MemoryKind kind, int64_t bytes) {
+  if (IsLimited(kind)) {
+    int64_t limited = limited_bytes_.load(std::memory_order_relaxed);
+    do {
+      if (bytes > memory_limit_bytes_ - limited) return false;
+    } while (
+        !limited_bytes_.compare_exchange_weak(limited, limited + bytes, std::memory_order_relaxed));
+  }
+  const int64_t live = live_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   int64_t peak = peak_bytes_.load(std::memory_order_relaxed);
   while (peak < live + bytes &&
          !peak_bytes_.compare_exchange_weak(peak, live + bytes, std::memory_order_relaxed)) {
@@ -133,22 +195,28 @@ bool CpuDevice::ChargeMemory(int64_t bytes) {
   return true;
 }
 
+void CpuDevice::ReturnMemory(hal::MemoryKind kind, int64_t bytes) {
+  live_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  if (IsLimited(kind)) limited_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
 Result<Ref<hal::Buffer>> CpuDevice::AllocateBuffer(hal::MemoryKind kind, int64_t size_bytes) {
   if (size_bytes < 0) return InvalidArgument("A buffer of {} bytes was asked for.", size_bytes);
-  if (!ChargeMemory(size_bytes)) {
-    int64_t left = memory_limit_bytes_ - live_bytes_.load(std::memory_order_relaxed);
+  HY_TRY(health());
+  if (!ChargeMemory(kind, size_bytes)) {
+    int64_t left = memory_limit_bytes_ - limited_bytes_.load(std::memory_order_relaxed);
     return OutOfMemory("A buffer of {} bytes does not fit '{}': {} of {} bytes are left.",
                        size_bytes, path_, std::max<int64_t>(left, 0), memory_limit_bytes_);
   }
   uint8_t* address = CpuBuffer::AllocateMemory(size_bytes);
   if (!address) {
-    ReturnMemory(size_bytes);
+    ReturnMemory(kind, size_bytes);
     return OutOfMemory("The host could not give {} bytes for a buffer.", size_bytes);
   }
   // The test mode shows who reads device memory that nobody wrote.
   constexpr int kPoison = 0xcb;
-  if (is_discrete()) std::memset(address, kPoison, static_cast<size_t>(size_bytes));
-  bool is_mappable = !is_discrete() || kind != hal::MemoryKind::kDevice;
+  if (has_own_memory()) std::memset(address, kPoison, static_cast<size_t>(size_bytes));
+  bool is_mappable = !has_own_memory() || kind != hal::MemoryKind::kDevice;
   auto buffer = CatchAll([&]() -> Result<Ref<hal::Buffer>> {
     return Ref<hal::Buffer>(MakeRef<CpuBuffer>(Ref<CpuDevice>::Share(this), kind, address,
                                                size_bytes, is_mappable, size_bytes,
@@ -156,7 +224,7 @@ Result<Ref<hal::Buffer>> CpuDevice::AllocateBuffer(hal::MemoryKind kind, int64_t
   });
   if (!buffer.ok()) {  // nobody owns the memory yet
     std::free(address);
-    ReturnMemory(size_bytes);
+    ReturnMemory(kind, size_bytes);
   }
   return buffer;
 }
@@ -166,7 +234,8 @@ Result<Ref<hal::Buffer>> CpuDevice::ImportHostMemory(hal::HostMemory memory) {
     return InvalidArgument("Host memory of {} bytes at {} cannot become a buffer.",
                            memory.size_bytes, memory.address);
   }
-  if (is_discrete()) return Incompatible("'{}' cannot address host memory in place.", path_);
+  HY_TRY(health());
+  if (has_own_memory()) return Incompatible("'{}' cannot address host memory in place.", path_);
   auto address = reinterpret_cast<uintptr_t>(memory.address);
   if (address % CpuBuffer::kAlignment != 0) {
     return Incompatible("Host memory at {} is not aligned to {} bytes.", memory.address,
@@ -186,10 +255,12 @@ hal::MemoryStatistics CpuDevice::memory_statistics() const {
 }
 
 Result<Ref<hal::Semaphore>> CpuDevice::CreateSemaphore(uint64_t initial_value) {
+  HY_TRY(health());
   return Ref<hal::Semaphore>(MakeRef<hal::HostSemaphore>(initial_value));
 }
 
 Result<Ref<hal::Executable>> CpuDevice::LoadExecutable(const hal::ExecutableSource& source) {
+  HY_TRY(health());
   return CatchAll([&]() -> Result<Ref<hal::Executable>> {
     HY_ASSIGN(Ref<CpuExecutable> executable,
               CpuExecutable::Load(Ref<CpuDevice>::Share(this), source, features_));
@@ -198,6 +269,7 @@ Result<Ref<hal::Executable>> CpuDevice::LoadExecutable(const hal::ExecutableSour
 }
 
 Result<Ref<hal::CommandBuffer>> CpuDevice::CreateCommandBuffer() {
+  HY_TRY(health());
   return Ref<hal::CommandBuffer>(MakeRef<CpuCommandBuffer>(Ref<CpuDevice>::Share(this)));
 }
 
@@ -205,6 +277,7 @@ template <typename FillIn>
 Status CpuDevice::Queue(uint32_t queue, const hal::Ordering& ordering, FillIn fill_in) {
   HY_TRY(hal::CheckQueue(queue, queue_count()));
   HY_TRY(hal::CheckOrdering(ordering));
+  HY_TRY(health());
   return CatchAll([&]() -> Status {
     // Goes back to the free list if anything below throws.
     auto give_back = [this](Work* work) { scheduler_->Recycle(work); };
@@ -242,14 +315,13 @@ Status CpuDevice::Submit(uint32_t queue, const hal::SubmitInfo& info) {
       work.slots.push_back(work.bound.back().address);
     }
     work.addresses.resize(commands->range_count());
+    work.time = Ref<hal::CommandTime>::Share(info.time);
   });
 }
 
 Status CpuDevice::QueueCopy(uint32_t queue, const hal::Ordering& ordering,
                             const hal::BufferRange& source, const hal::BufferRange& target) {
-  auto can_reach = [](const hal::Device* device) {
-    return dynamic_cast<const CpuDevice*>(device) != nullptr;
-  };
+  auto can_reach = [this](const hal::Device* device) { return CanReach(*device); };
   HY_TRY(hal::CheckQueueCopy(source, target, can_reach));
   return Queue(queue, ordering, [&](Work& work) {
     work.kind = WorkKind::kCopy;
@@ -306,11 +378,17 @@ Status CpuDevice::Wait(std::span<const hal::SemaphorePoint> points, hal::WaitMod
 
 Result<hal::LinkInfo> CpuDevice::LinkTo(const hal::Device& other) const {
   hal::LinkInfo link;
-  bool is_cpu = dynamic_cast<const CpuDevice*>(&other) != nullptr;
-  link.kind = is_cpu ? hal::LinkKind::kSameMemory : hal::LinkKind::kHostStaged;
+  const bool can_reach = CanReach(other);
+  link.kind = can_reach ? hal::LinkKind::kSameMemory : hal::LinkKind::kHostStaged;
   link.can_access_peer = &other == this;
-  link.can_copy_direct = is_cpu;
+  link.can_copy_direct = can_reach;
   return link;
+}
+
+bool CpuDevice::CanReach(const hal::Device& other) const {
+  if (&other == this) return true;
+  const auto* cpu = dynamic_cast<const CpuDevice*>(&other);
+  return cpu != nullptr && options_.synthetic == 0 && cpu->options_.synthetic == 0;
 }
 
 }  // namespace halyard::drivers::cpu

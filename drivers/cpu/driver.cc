@@ -19,14 +19,28 @@ class CpuDriver final : public hal::Driver {
     std::ifstream stream("/etc/machine-id");
     std::string uuid;
     std::getline(stream, uuid);
-    return std::vector<hal::DeviceInfo>{{"cpu:0", id.brand.empty() ? "CPU" : id.brand, uuid}};
+    const std::string name = id.brand.empty() ? "CPU" : id.brand;
+    std::vector<hal::DeviceInfo> devices = {{"cpu:0", name, uuid}};
+    HY_ASSIGN(const auto synthetic, SyntheticDevices());
+    while (devices.size() <= synthetic.size()) {
+      devices.push_back({fmt::format("cpu:{}", devices.size()), "synthetic device on " + name, "",
+                         "it is synthetic"});
+    }
+    return devices;
   }
 
   Result<Ref<hal::Device>> CreateDevice(uint32_t ordinal,
                                         std::span<const hal::DeviceOption> options) override {
-    if (ordinal != 0) return NotFound("There is no CPU device {}; there is one.", ordinal);
-    HY_ASSIGN(CpuOptions parsed, ParseCpuOptions(options));
-    HY_ASSIGN(Ref<CpuDevice> device, CpuDevice::Open(parsed));
+    HY_ASSIGN(const auto synthetic, SyntheticDevices());
+    std::vector<hal::DeviceOption> all;
+    if (ordinal >= 1 && ordinal <= synthetic.size()) all = synthetic[ordinal - 1];
+    all.insert(all.end(), options.begin(), options.end());
+    HY_ASSIGN(CpuOptions parsed, ParseCpuOptions(all));
+    if (ordinal != 0 && parsed.synthetic == 0) {
+      return NotFound("There is no CPU device {}; there {}.", ordinal,
+                      synthetic.empty() ? "is one" : fmt::format("are {}", synthetic.size() + 1));
+    }
+    HY_ASSIGN(Ref<CpuDevice> device, CpuDevice::Open(parsed, ordinal));
     return Ref<hal::Device>(std::move(device));
   }
 };

@@ -26,6 +26,14 @@ RangeBody MakeRangeBody(Body& body) {
       &body};
 }
 
+// Something that other threads may join while the caller goes on.
+class Invitation {
+ public:
+  virtual ~Invitation() = default;
+  virtual void Accept() = 0;  // on a thread of the executor
+  virtual void Return() = 0;  // once for each invitation: after Accept, or instead of it
+};
+
 // Thread-safe: several loops may run at once. Threads sleep when there is nothing to do.
 class Executor {
  public:
@@ -36,6 +44,9 @@ class Executor {
   // whatever size balances better, on this and other threads; returns when all are done. The body
   // must not block.
   virtual void ParallelFor(int64_t count, int64_t grain, RangeBody body) = 0;
+  // Lets `count` of the executor's own threads accept, each when it gets to it, if ever; does not
+  // wait.
+  virtual void Invite(const std::shared_ptr<Invitation>& invitation, int count) = 0;
 };
 
 // `pinned_cpus`: CPUs that the executor's own threads stay on; empty: anywhere.

@@ -10,6 +10,9 @@
 #include <tbb/task_arena.h>
 #include <tbb/task_group.h>
 #include <tbb/task_scheduler_observer.h>
+#include <unistd.h>
+
+#include <atomic>
 
 #include "base/check.h"
 #include "drivers/cpu/executor.h"
@@ -44,11 +47,65 @@ class PinObserver final : public tbb::task_scheduler_observer {
   std::vector<int> cpus_;
 };
 
+// Counts the tasks of one arena that are not over, and the executor itself, so that its end can
+// wait for them: oneTBB keeps the tasks of an arena that is gone until the process ends.
+struct Outstanding {
+  std::atomic<int64_t> count{1};
+  tbb::task_handle end;  // the last one gives it up, and so ends a wait for its group
+
+  void Add() { count.fetch_add(1, std::memory_order_relaxed); }
+  void Remove() {
+    if (count.fetch_sub(1, std::memory_order_acq_rel) == 1) end = {};
+  }
+};
+
+// One invitation on its way: returned also where TBB drops it.
+class Envelope {
+ public:
+  Envelope(std::shared_ptr<Invitation> invitation, std::shared_ptr<Outstanding> outstanding)
+      : invitation_(std::move(invitation)), outstanding_(std::move(outstanding)) {
+    outstanding_->Add();
+  }
+  Envelope(Envelope&&) = default;
+  Envelope(const Envelope&) = delete;
+  Envelope& operator=(const Envelope&) = delete;
+  Envelope& operator=(Envelope&&) = delete;
+  ~Envelope() {
+    if (!invitation_) return;
+    invitation_->Return();
+    invitation_.reset();
+    outstanding_->Remove();
+  }
+  void operator()() const { invitation_->Accept(); }
+
+ private:
+  std::shared_ptr<Invitation> invitation_;
+  std::shared_ptr<Outstanding> outstanding_;
+};
+
 class TbbExecutor final : public Executor {
  public:
   TbbExecutor(int concurrency, const std::vector<int>& pinned_cpus)
       : concurrency_(concurrency), arena_(concurrency, 1) {
     if (!pinned_cpus.empty()) observer_ = std::make_unique<PinObserver>(arena_, pinned_cpus);
+  }
+
+  // Takes back the invitations that no worker took: this thread runs what is queued in the arena,
+  // which is over at once, because the work of every invitation has ended. A forked child would
+  // wait for workers that only its parent has.
+  ~TbbExecutor() override {
+    if (getpid() != process_) return;
+    // Nothing ever ran here. To start the arena now takes memory, without which oneTBB waits forever.
+    if (!arena_.is_active()) return;
+    try {
+      arena_.execute([this] {
+        tbb::task_group group;
+        outstanding_->end = group.defer([] {});
+        outstanding_->Remove();
+        group.wait();
+      });
+    } catch (...) {  // no memory: they stay with oneTBB
+    }
   }
 
   int concurrency() const override { return concurrency_; }
@@ -66,9 +123,20 @@ class TbbExecutor final : public Executor {
     });
   }
 
+  void Invite(const std::shared_ptr<Invitation>& invitation, int count) override {
+    for (int i = 0; i < count; ++i) {
+      try {
+        arena_.enqueue(Envelope(invitation, outstanding_));
+      } catch (...) {  // no memory: one helper less, and the envelope has returned the invitation
+      }
+    }
+  }
+
  private:
   int concurrency_;
+  const pid_t process_ = getpid();
   tbb::task_arena arena_;
+  const std::shared_ptr<Outstanding> outstanding_ = std::make_shared<Outstanding>();
   std::unique_ptr<PinObserver> observer_;
 };
 

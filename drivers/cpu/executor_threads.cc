@@ -52,6 +52,7 @@ class ThreadExecutor final : public Executor {
       arrived_.notify_all();
     }
     for (std::thread& thread : threads_) thread.join();
+    for (const std::shared_ptr<Invitation>& invitation : invitations_) invitation->Return();
   }
 
   int concurrency() const override { return concurrency_; }
@@ -77,6 +78,18 @@ class ThreadExecutor final : public Executor {
     left_.wait(lock, [&] { return loop.helpers == 0; });
   }
 
+  void Invite(const std::shared_ptr<Invitation>& invitation, int count) override {
+    std::lock_guard lock(mutex_);
+    for (int i = 0; i < count; ++i) {
+      try {
+        invitations_.push_back(invitation);
+      } catch (...) {  // no memory: one helper less
+        invitation->Return();
+      }
+    }
+    arrived_.notify_all();
+  }
+
  private:
   static void Pin(std::thread& thread, const std::vector<int>& cpus) {
     if (cpus.empty()) return;
@@ -98,6 +111,15 @@ class ThreadExecutor final : public Executor {
       while (loop && !loop->has_more()) loop = loop->next_loop;
       if (!loop) {
         if (is_stopping_) return;
+        if (!invitations_.empty()) {
+          const std::shared_ptr<Invitation> invitation = std::move(invitations_.back());
+          invitations_.pop_back();
+          lock.unlock();
+          invitation->Accept();
+          invitation->Return();
+          lock.lock();
+          continue;
+        }
         arrived_.wait(lock);
         continue;
       }
@@ -114,6 +136,7 @@ class ThreadExecutor final : public Executor {
   std::condition_variable arrived_;
   std::condition_variable left_;
   Loop* first_ = nullptr;
+  std::vector<std::shared_ptr<Invitation>> invitations_;
   bool is_stopping_ = false;
   std::vector<std::thread> threads_;
 };

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/thread_end.h"
 #include "drivers/cpu/device.h"
 
 namespace halyard::drivers::cpu {
@@ -18,6 +19,7 @@ thread_local Scheduler* t_runner = nullptr;
 
 void Work::ReleasePayload() {
   commands.reset();
+  time.reset();
   bound.clear();
   slots.clear();
   addresses.clear();
@@ -29,9 +31,15 @@ void Work::ReleasePayload() {
 Scheduler::Scheduler(const SchedulerOptions& options, std::unique_ptr<Executor> executor,
                      Execute execute)
     : options_(options), executor_(std::move(executor)), execute_(execute), lanes_(options.lanes) {
-  if (options.delay_seed != 0) {
-    delay_ = std::make_unique<DelayThread>(options.delay_seed,
-                                           [this](Work* work) { MakeReady(work, true); });
+  if (options_.delay_seed != 0) {
+    random_.seed(static_cast<std::minstd_rand::result_type>(options.delay_seed));
+    start_delay_ = std::make_unique<DelayThread>([this](Work* work) { MakeReady(work, true); });
+  }
+  if (options_.may_end_late) {
+    end_delay_ = std::make_unique<DelayThread>([this](Work* work) {
+      const auto self = shared_from_this();  // the work may hold the last device
+      Finish(work);
+    });
   }
 }
 
@@ -51,7 +59,8 @@ void Scheduler::Recycle(Work* work) {
   work->ReleasePayload();
   work->waits.clear();
   work->signals.clear();
-  work->wait_status = OkStatus();
+  work->wait_status = work->outcome = OkStatus();
+  work->done_at = {};
   work->kind = WorkKind::kNothing;
   work->caller_waits = false;
   Ref<CpuDevice> device = std::move(work->device);
@@ -104,8 +113,13 @@ void Scheduler::CancelWaits(Work* work) {
 void Scheduler::DropPending(Work* work, bool is_enqueuing) {
   bool wake = !(is_enqueuing && work->caller_waits);
   if (work->pending.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (delay_) return delay_->Add(work);
-  MakeReady(work, wake);
+  if (!start_delay_) return MakeReady(work, wake);
+  constexpr int kMaxDelayUs = 300;
+  std::uniform_int_distribution<int> delay_us(0, kMaxDelayUs);
+  std::unique_lock lock(mutex_);
+  const std::chrono::microseconds delay(delay_us(random_));
+  lock.unlock();
+  start_delay_->Add(work, std::chrono::steady_clock::now() + delay);
 }
 
 void Scheduler::PushReadyLocked(Lane* lane) {
@@ -174,25 +188,43 @@ bool Scheduler::RunOne() {
     ++running_;
   }
   Scheduler* outer = std::exchange(t_runner, this);
-  Status status;
   {
     std::lock_guard lock(work->mutex);
-    status = work->wait_status;
+    work->outcome = work->wait_status;
   }
-  if (status.ok()) {
+  if (work->outcome.ok()) {
     if (work->kind == WorkKind::kHostCall) t_runner = nullptr;
-    status = execute_(*work, *executor_);
+    work->outcome = execute_(*work, *executor_);
     t_runner = this;
   }
   // Before the signals: who is told that the work is done finds its buffers released.
   work->ReleasePayload();
   {
-    // The lane too: a signalled caller that queues the next work must find it free.
     std::lock_guard lock(mutex_);
-    lane->is_running = false;
     --running_;
-    if (lane->first) PushReadyLocked(lane);
   }
+  if (end_delay_ && work->done_at > std::chrono::steady_clock::now()) {
+    end_delay_->Add(work, work->done_at);  // its lane stays taken, this thread does not
+    HandOver();
+  } else {
+    Finish(work);
+  }
+  t_runner = outer;
+  return true;
+}
+
+void Scheduler::Finish(Work* work) {
+  {
+    // The lane first: a signalled caller that queues the next work must find it free.
+    std::lock_guard lock(mutex_);
+    Lane& lane = lanes_[work->lane];
+    lane.is_running = false;
+    if (lane.first) {
+      PushReadyLocked(&lane);
+      if (t_runner != this) WakeLocked();
+    }
+  }
+  const Status& status = work->outcome;
   for (Work::Signal& signal : work->signals) {
     if (status.ok()) {
       // A value that does not grow has failed the semaphore, which tells everyone concerned.
@@ -201,9 +233,7 @@ bool Scheduler::RunOne() {
       signal.semaphore->Fail(status);
     }
   }
-  t_runner = outer;
   Recycle(work);
-  return true;
 }
 
 // For a thread that stops serving: what is ready needs somebody else.
@@ -288,15 +318,9 @@ void Scheduler::Stop() {
     threads.swap(background_);
     arrived_.notify_all();
   }
-  for (std::thread& thread : threads) {
-    // The last reference to a device may go on a thread of its own; that one ends by itself.
-    if (thread.get_id() == std::this_thread::get_id()) {
-      thread.detach();
-    } else {
-      thread.join();
-    }
-  }
-  delay_.reset();
+  for (std::thread& thread : threads) JoinOrLeave(thread);
+  start_delay_.reset();
+  end_delay_.reset();
 }
 
 int Scheduler::background_thread_count() const {

@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <span>
 #include <thread>
 #include <vector>
@@ -27,7 +28,8 @@ struct SchedulerOptions {
   uint32_t lanes = 1;
   int max_running = 1 << 30;  // works at once; the test mode sets 1
   int max_background_threads = 1;
-  uint64_t delay_seed = 0;  // not 0: start work late, in random order
+  uint64_t delay_seed = 0;    // not 0: start work late, in random order
+  bool may_end_late = false;  // works may set `done_at`
 };
 
 class Scheduler : public std::enable_shared_from_this<Scheduler> {
@@ -73,14 +75,16 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void PushReadyLocked(Lane* lane);
   void WakeLocked();
   bool RunOne();
-  void RunWork(Work* work);
+  // Ends work that has been executed: frees its lane and tells those who wait.
+  void Finish(Work* work);
   void Serve();
   void HandOver();
 
   const SchedulerOptions options_;
   std::unique_ptr<Executor> executor_;
   const Execute execute_;
-  std::unique_ptr<DelayThread> delay_;
+  std::unique_ptr<DelayThread> start_delay_;
+  std::unique_ptr<DelayThread> end_delay_;
 
   mutable std::mutex mutex_;         // everything below
   std::condition_variable arrived_;  // for background threads
@@ -92,6 +96,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   hal::PointWait* parked_ = nullptr;  // waiting callers that may be woken to run work
   int idle_background_ = 0;
   int64_t wake_count_ = 0;
+  std::minstd_rand random_;  // of start delays
   bool is_stopping_ = false;
   std::vector<std::thread> background_;
   Work* free_ = nullptr;

@@ -2,8 +2,11 @@
 #include "drivers/cpu/team.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <chrono>
+#include <memory>
+#include <thread>
 
 namespace halyard::drivers::cpu {
 namespace {
@@ -25,25 +28,24 @@ void Pause() {
 
 }  // namespace
 
-Team::Team(StagedWork& work, int threads, int64_t spin_us, bool is_one_unit)
-    : work_(work),
-      shares_(std::clamp(threads, 1, kMostShares)),
-      spin_us_(spin_us),
-      is_one_unit_(is_one_unit) {}
-
-void Team::Join() {
-  if (!is_led_.exchange(true, std::memory_order_acq_rel)) {
-    Lead();
-  } else {
-    Help();
-  }
+void Team::Prepare(StagedWork& work, int threads, int64_t spin_us, bool is_one_unit) {
+  work_ = &work;
+  shares_ = std::clamp(threads, 1, kMostShares);
+  spin_us_ = spin_us;
+  is_one_unit_ = is_one_unit;
+  due_ = 0;
+  for (Share& share : states_) share.next.store(0, std::memory_order_relaxed);
+  slots_.store(1, std::memory_order_relaxed);
+  done_.store(0, std::memory_order_relaxed);
+  finished_.store(0, std::memory_order_relaxed);
+  open_.store(0, std::memory_order_release);
 }
 
 // The open stage cannot end while units of it are claimed and not done, and a share of a stage that
 // has ended holds nothing: whoever comes with an old stage finds it exhausted or speaking of a
 // later one.
 bool Team::Claim(int share, size_t stage, int64_t* begin, int64_t* end) {
-  const int64_t units = work_.unit_count(stage);
+  const int64_t units = work_->unit_count(stage);
   const int64_t first = (units * share + shares_ - 1) / shares_;
   const int64_t last = (units * (share + 1) + shares_ - 1) / shares_;
   if (first == last) return false;
@@ -69,7 +71,7 @@ bool Team::Claim(int share, size_t stage, int64_t* begin, int64_t* end) {
 void Team::RunShare(int share, size_t stage) {
   int64_t begin = 0, end = 0, units = 0;
   while (Claim(share, stage, &begin, &end)) {
-    work_.Run(stage, begin, end);
+    work_->Run(stage, begin, end);
     units += end - begin;
   }
   if (units == 0) return;
@@ -100,8 +102,8 @@ void Team::AwaitChange(std::atomic<uint32_t>& value, uint32_t old) const {
 
 void Team::Lead() {
   uint32_t finished = 0;
-  for (size_t stage = 0; stage < work_.stage_count() && !work_.is_failed(); ++stage) {
-    const int64_t units = work_.unit_count(stage);
+  for (size_t stage = 0; stage < work_->stage_count() && !work_->is_failed(); ++stage) {
+    const int64_t units = work_->unit_count(stage);
     if (units == 0) continue;
     due_ += units;
     open_.store(static_cast<uint32_t>(stage + 1), std::memory_order_release);
@@ -111,8 +113,14 @@ void Team::Lead() {
     while (finished_.load(std::memory_order_acquire) == finished) AwaitChange(finished_, finished);
     finished = static_cast<uint32_t>(stage + 1);
   }
-  open_.store(kOver, std::memory_order_release);
+  // Whoever is present may still look for units; whoever comes now sees that it is over.
+  open_.store(kOver, std::memory_order_seq_cst);
   open_.notify_all();
+  for (int slot = 0; slot < shares_; ++slot) {
+    for (int i = 0; present_[slot].count.load(std::memory_order_seq_cst) != 0; ++i) {
+      i % 64 == 63 ? std::this_thread::yield() : Pause();
+    }
+  }
 }
 
 int Team::TakeSlot() {
@@ -128,17 +136,61 @@ int Team::TakeSlot() {
 
 void Team::Help() {
   const int slot = TakeSlot();
+  std::atomic<int>& present = present_[slot].count;
   uint32_t seen = 0;
   for (;;) {
-    const uint32_t open = open_.load(std::memory_order_acquire);
+    // Announced before the look: either the leader sees it, or this thread sees that it is over.
+    present.fetch_add(1, std::memory_order_seq_cst);
+    const uint32_t open = open_.load(std::memory_order_seq_cst);
+    const bool is_new = open != kOver && open != seen;
+    if (is_new) RunStage(slot, open - 1);
+    present.fetch_sub(1, std::memory_order_release);
     if (open == kOver) return;
-    if (open != seen) {
-      RunStage(slot, open - 1);
+    if (is_new) {
       seen = open;
     } else {
       AwaitChange(open_, seen);
     }
   }
+}
+
+namespace {
+
+// A team and how many invitations to it are open. The invitations own it together with the thread
+// that leads it.
+struct Invited final : Invitation {
+  Team team;
+  std::atomic<int> open{0};
+
+  void Accept() override { team.Help(); }
+  void Return() override { open.fetch_sub(1, std::memory_order_release); }
+};
+
+// Of one thread: a helper of an earlier run may be late.
+constexpr size_t kTeams = 4;
+thread_local std::array<std::shared_ptr<Invited>, kTeams> t_teams;
+
+}  // namespace
+
+void RunStaged(StagedWork& work, Executor& executor, int64_t spin_us, bool is_one_unit) {
+  if (!t_teams[0]) {
+    for (std::shared_ptr<Invited>& team : t_teams) team = std::make_shared<Invited>();
+  }
+  std::shared_ptr<Invited>* idle = nullptr;
+  for (std::shared_ptr<Invited>& team : t_teams) {
+    if (team->open.load(std::memory_order_acquire) == 0) idle = &team;
+  }
+  const int helpers = executor.concurrency() - 1;
+  if (helpers <= 0 || idle == nullptr) {
+    Team alone;
+    alone.Prepare(work, 1, spin_us, is_one_unit);
+    return alone.Lead();
+  }
+  Invited& invited = **idle;
+  invited.team.Prepare(work, helpers + 1, spin_us, is_one_unit);
+  invited.open.store(helpers, std::memory_order_relaxed);
+  executor.Invite(*idle, helpers);
+  invited.team.Lead();
 }
 
 }  // namespace halyard::drivers::cpu

@@ -2,7 +2,8 @@
 // Team: the threads of one run of a recording, which stay together over all of its stages. One
 // thread leads: it opens the stages one by one; the others help where something is left. No thread
 // waits for a helper that has claimed nothing, so a helper that comes late or never costs nothing
-// but speed.
+// but speed; nor does the one that leads wait for helpers that sleep, or have not come, when the
+// work ends: they leave when they get to it, from a team that they own together.
 //
 // The units of a stage are divided into one contiguous share for each thread. A thread takes its
 // own share first, a piece at a time, then what is left of the others: the same thread touches the
@@ -13,6 +14,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+
+#include "drivers/cpu/executor.h"
 
 namespace halyard::drivers::cpu {
 
@@ -36,14 +39,15 @@ class Team {
   static constexpr int64_t kMostUnits = int64_t{1} << (kUnitBits - 1);  // of one stage
   static constexpr size_t kMostStages = size_t{1} << (63 - kUnitBits);
 
-  // `threads`: how many may join. `spin_us`: how long a thread that waits for another one watches
-  // before it sleeps. `is_one_unit`: pieces of one unit each. The work stays within the limits
-  // above.
-  Team(StagedWork& work, int threads, int64_t spin_us, bool is_one_unit);
+  // Before each Lead. `threads`: how many may take part. `spin_us`: how long a thread that waits
+  // for another one watches before it sleeps. `is_one_unit`: pieces of one unit each. The work
+  // stays within the limits above and is not touched after Lead.
+  void Prepare(StagedWork& work, int threads, int64_t spin_us, bool is_one_unit);
 
-  // The first thread that joins leads and returns when the work is done or has failed; the others
-  // return when it has ended.
-  void Join();
+  // Returns when the work is done or has failed; once after each Prepare.
+  void Lead();
+  // On any other thread, any time after Prepare; returns when the work has ended.
+  void Help();
 
  private:
   static constexpr int kMostShares = 64;
@@ -53,26 +57,32 @@ class Team {
     // A share that still speaks of an earlier stage is untouched.
     std::atomic<uint64_t> next{0};
   };
+  // Helpers of one slot that may touch the work; on a cache line that nobody else writes.
+  struct alignas(64) Presence {
+    std::atomic<int> count{0};
+  };
 
-  void Lead();
-  void Help();
   void RunStage(int slot, size_t stage);
   bool Claim(int share, size_t stage, int64_t* begin, int64_t* end);
   void RunShare(int share, size_t stage);
   void AwaitChange(std::atomic<uint32_t>& value, uint32_t old) const;
   int TakeSlot();
 
-  StagedWork& work_;
-  const int shares_;
-  const int64_t spin_us_;
-  const bool is_one_unit_;
-  std::atomic<bool> is_led_{false};
+  StagedWork* work_ = nullptr;
+  int shares_ = 1;
+  int64_t spin_us_ = 0;
+  bool is_one_unit_ = false;
   std::atomic<uint64_t> slots_{1};             // taken; the leader's is 0
   alignas(64) std::atomic<uint32_t> open_{0};  // the open stage, counted from 1; kOver at the end
   int64_t due_ = 0;  // units up to and with the open stage; written before it opens
   alignas(64) std::atomic<int64_t> done_{0};  // units
   std::atomic<uint32_t> finished_{0};         // stages whose last unit is done, counted as open_
   Share states_[kMostShares];
+  Presence present_[kMostShares];
 };
+
+// Leads `work` on this thread with helpers from `executor`, in a team of this thread that nobody is
+// left of; alone where all of its teams still have helpers to come.
+void RunStaged(StagedWork& work, Executor& executor, int64_t spin_us, bool is_one_unit);
 
 }  // namespace halyard::drivers::cpu

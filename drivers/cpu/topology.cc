@@ -133,6 +133,27 @@ void ReadNumaNodes(hwloc_topology_t topology, CpuTopology* out) {
   hwloc_distances_release(topology, distances);
 }
 
+// Kinds by rising efficiency number, as hwloc ranks them: the fastest last.
+void ReadCoreKinds(hwloc_topology_t topology, CpuTopology* out) {
+  const int count = hwloc_cpukinds_get_nr(topology, 0);
+  Bitmap cpus(hwloc_bitmap_alloc());
+  for (int i = count - 1; i >= 0 && count > 1; --i) {
+    unsigned info_count = 0;
+    hwloc_info_s* infos = nullptr;
+    const auto index = static_cast<unsigned>(i);
+    int rank = -1;
+    if (hwloc_cpukinds_get_info(topology, index, cpus.get(), &rank, &info_count, &infos, 0) != 0) {
+      continue;
+    }
+    std::string name = fmt::format("kind {}", i);
+    for (unsigned j = 0; j < info_count; ++j) {
+      if (std::string(infos[j].name) == "CoreType") name = infos[j].value;
+    }
+    const int cores = hwloc_get_nbobjs_inside_cpuset_by_type(topology, cpus.get(), HWLOC_OBJ_CORE);
+    out->core_kinds += fmt::format("{}{} x {}", out->core_kinds.empty() ? "" : ", ", cores, name);
+  }
+}
+
 int64_t CountCoresWithAny(hwloc_topology_t topology, hwloc_const_bitmap_t allowed) {
   int64_t count = 0;
   int cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
@@ -165,6 +186,7 @@ Result<CpuTopology> ReadTopology(const TopologySource& source) {
   out.core_count = cores > 0 ? cores : out.thread_count;
   ReadCaches(topology, &out);
   ReadNumaNodes(topology, &out);
+  ReadCoreKinds(topology, &out);
 
   Bitmap allowed(hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(topology)));
   auto narrow = [&](const std::vector<int>& cpus, const std::string& reason) {

@@ -48,6 +48,7 @@ struct CpuTopology {
   std::optional<int64_t> memory_limit_bytes;
   std::vector<CacheTopology> caches;  // data and unified, from level 1
   std::vector<NumaTopology> numa_nodes;
+  std::string core_kinds;  // "8 x Performance, 4 x Efficiency"; empty: all alike, or unknown
   std::vector<std::string> notes;  // one sentence per limit that applies
 
   // Tasks to run at once: one per allowed core, or `asked` up to one per allowed CPU; never more

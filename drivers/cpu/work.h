@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -58,6 +59,11 @@ struct Work {
   uint32_t pattern_bytes = 0;
   std::vector<uint8_t> bytes;  // kUpdate
   hal::HostCall call;          // kHostCall
+  Ref<hal::CommandTime> time;  // kCommands, when somebody asks
+
+  Status outcome;  // once it has been executed
+  // When a slower device would be done; set by the execution, the signals wait for it.
+  std::chrono::steady_clock::time_point done_at{};
 
   Work* next = nullptr;  // of a lane, or of the free list
 

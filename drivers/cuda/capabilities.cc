@@ -2,22 +2,24 @@
 #include "drivers/cuda/capabilities.h"
 
 #include <algorithm>
-#include <fstream>
+#include <sstream>
 
 #include "base/gpu_kernel_abi.h"
+#include "base/system_files.h"
+#include "drivers/cuda/architecture.h"
 #include "drivers/cuda/buffer.h"
 #include "drivers/cuda/executable.h"
+#include "hal/pci.h"
 
 namespace halyard::drivers::cuda {
 namespace {
 
 using hal::Source;
 
-// "580.65.06" of the kernel module, or "".
-std::string ReadDriverVersion() {
-  std::ifstream stream("/proc/driver/nvidia/version");
-  std::string word;
-  while (stream >> word) {
+// "580.65.06": the first number with points that the kernel module prints; "" without one.
+std::string ReadDriverVersion(const SystemFiles& files) {
+  std::istringstream words(files.FirstLine("/proc/driver/nvidia/version"));
+  for (std::string word; words >> word;) {
     if (word.find('.') == std::string::npos) continue;
     if (word.find_first_not_of("0123456789.") == std::string::npos) return word;
   }
@@ -35,6 +37,12 @@ class Attributes {
       return {};
     }
     return {value * scale, Source::kApi};
+  }
+  // Of those that are 0 or 1.
+  hal::Field<bool> Flag(CUdevice_attribute attribute) const {
+    int value = 0;
+    if (api_.cuDeviceGetAttribute(&value, attribute, device_) != CUDA_SUCCESS) return {};
+    return {value != 0, Source::kApi};
   }
 
  private:
@@ -64,9 +72,6 @@ void DescribeIdentity(const Context& context, int64_t compute_capability, bool i
     out->pci_address = {address, Source::kApi};
   }
   out->driver_name = {"cuda", Source::kTable};
-  if (std::string version = ReadDriverVersion(); !version.empty()) {
-    out->driver_version = {version, Source::kOs};
-  }
   out->api_version = {
       fmt::format("CUDA {}.{}", api.driver_version / 1000, api.driver_version % 1000 / 10),
       Source::kApi};
@@ -89,8 +94,108 @@ void DescribeCompute(const Attributes& attributes, int64_t compute_capability,
   out->max_grid_x = attributes.Get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X);
   out->max_grid_y = attributes.Get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y);
   out->max_grid_z = attributes.Get(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z);
+  out->max_workgroups_per_unit = attributes.Get(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR);
+  out->max_workitems_per_unit = threads;
+  out->workgroup_memory_default_bytes =
+      attributes.Get(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+  out->workgroup_memory_per_unit_bytes =
+      attributes.Get(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
+  out->workgroup_memory_reserved_bytes =
+      attributes.Get(CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK);
+  out->registers_per_workgroup = attributes.Get(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK);
+  out->constant_memory_bytes = attributes.Get(CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY);
+  // What every device that launches clusters takes without opting in.
+  if (attributes.Flag(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH).ValueOr(false)) {
+    out->max_cluster_size = {8, Source::kTable};
+  }
   out->compute_capability = {compute_capability, Source::kApi};
   out->gpu_features = {GpuFeaturesOf(compute_capability, has_programmatic_edges), Source::kTable};
+}
+
+void DescribeNumerics(int64_t compute_capability, hal::Numerics* out) {
+  out->has_fma = {true, Source::kTable};
+  out->keeps_f32_denormals = {true, Source::kTable};
+  out->keeps_f16_denormals = {true, Source::kTable};
+  out->keeps_infinities = {true, Source::kTable};
+  out->rounds_f32_to_even = {true, Source::kTable};
+  out->has_integer_dot = {compute_capability >= 61, Source::kTable};
+}
+
+Status DescribeMemory(const Context& context, const Attributes& attributes,
+                      const CudaOptions& options, hal::Capabilities* out) {
+  const CudaApi& api = context.api();
+  hal::Memory& memory = out->memory;
+  size_t total = 0, available = 0;
+  HY_CUDA_TRY(api, cuDeviceTotalMem_v2, &total, context.device());
+  memory.total_bytes = {static_cast<int64_t>(total), Source::kApi};
+  {
+    Context::Current current(context);
+    HY_TRY(current.status());
+    size_t whole = 0;
+    if (api.cuMemGetInfo_v2(&available, &whole) == CUDA_SUCCESS) {
+      memory.available_bytes = {static_cast<int64_t>(available), Source::kApi};
+    }
+  }
+  memory.limit_bytes = {static_cast<int64_t>(total), Source::kApi};
+  if (options.memory_bytes > 0 && options.memory_bytes < static_cast<int64_t>(total)) {
+    memory.limit_bytes = {options.memory_bytes, Source::kTable};
+    out->notes.push_back(fmt::format("memory is limited to {} bytes by the option 'memory_bytes'",
+                                     options.memory_bytes));
+  }
+  memory.max_allocation_bytes = memory.limit_bytes;
+  memory.buffer_alignment = {CudaBuffer::kAlignment, Source::kTable};
+  memory.is_host_memory = {false, Source::kTable};
+  memory.bus_bits = attributes.Get(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
+  memory.max_clock_hz = attributes.Get(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 1000);
+  memory.has_unified_addressing = attributes.Flag(CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING);
+  memory.has_managed_memory = attributes.Flag(CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY);
+  memory.can_access_pageable = attributes.Flag(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+  memory.can_register_host = attributes.Flag(CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED);
+  memory.has_ecc = attributes.Flag(CU_DEVICE_ATTRIBUTE_ECC_ENABLED);
+  memory.has_pools = attributes.Flag(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
+  hal::Cache l2;
+  l2.level = {2, Source::kApi};
+  l2.size_bytes = attributes.Get(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
+  l2.persisting_bytes = attributes.Get(CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE);
+  l2.instance_count = {1, Source::kTable};
+  if (l2.size_bytes.known()) out->caches.push_back(std::move(l2));
+  return OkStatus();
+}
+
+void DescribeUse(const Attributes& attributes, const CudaOptions& options,
+                 bool has_dependent_launch, hal::Capabilities* out) {
+  out->queues.compute_count = {options.compute_queues, Source::kTable};
+  out->queues.copy_count = {options.copy_queues, Source::kTable};
+  out->queues.copy_engine_count = attributes.Get(CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT);
+  out->queues.has_concurrent_kernels = attributes.Flag(CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS);
+  out->queues.has_timeline_semaphores = {true, Source::kTable};
+  out->queues.has_memory_waits = attributes.Flag(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
+  out->queues.replay = {has_dependent_launch ? "CUDA graph, dependent launch" : "CUDA graph",
+                        Source::kTable};
+  // Resolution of events, by the documentation of cuEventElapsedTime.
+  out->queues.timestamp_period_ns = {500, Source::kTable};
+
+  hal::Interop& interop = out->interop;
+  std::string handles;
+  const auto add = [&](const char* name, const hal::Field<bool>& has) {
+    if (has.ValueOr(false)) handles += fmt::format("{}{}", handles.empty() ? "" : ", ", name);
+  };
+  const auto descriptors =
+      attributes.Flag(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+  interop.has_dma_buf = attributes.Flag(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED);
+  interop.has_ipc = attributes.Flag(CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED);
+  interop.has_direct_rdma = attributes.Flag(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED);
+  add("file descriptor", descriptors);
+  add("dma-buf", interop.has_dma_buf);
+  add("fabric", attributes.Flag(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED));
+  hal::SetIfText(&interop.memory_handles, handles, Source::kApi);
+  if (attributes.Flag(CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED).ValueOr(false)) {
+    interop.semaphore_handles = {"timeline file descriptor", Source::kApi};
+  }
+  interop.can_import_host_memory = out->memory.can_register_host;
+  out->partition.has_watchdog = attributes.Flag(CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT);
+  out->tools.code_formats = {fmt::format("CUBIN for {}, PTX", out->identity.architecture.value),
+                             Source::kTable};
 }
 
 }  // namespace
@@ -134,7 +239,8 @@ std::vector<hal::MatrixShape> MatrixShapesOf(int64_t compute_capability) {
           {"f64", "f64", 8, 8, 4, Source::kTable}};
 }
 
-Result<hal::Capabilities> DescribeDevice(const Context& context, const CudaOptions& options) {
+Result<hal::Capabilities> DescribeDevice(const Context& context, const Management& management,
+                                         const CudaOptions& options) {
   const CudaApi& api = context.api();
   Attributes attributes(context);
   hal::Capabilities out;
@@ -152,44 +258,27 @@ Result<hal::Capabilities> DescribeDevice(const Context& context, const CudaOptio
   }
   DescribeIdentity(context, capability, is_integrated, &out.identity);
   DescribeCompute(attributes, capability, api.cuGraphAddDependencies_v2 != nullptr, &out.compute);
+  DescribeNumerics(capability, &out.numerics);
   out.matrix_shapes = MatrixShapesOf(capability);
-  hal::Cache l2;
-  l2.level = 2;
-  l2.size_bytes = attributes.Get(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
-  l2.instance_count = {1, Source::kTable};
-  if (l2.size_bytes.known()) out.caches.push_back(l2);
+  HY_TRY(DescribeMemory(context, attributes, options, &out));
+  const bool has_dependent_launch =
+      (out.compute.gpu_features.value & static_cast<uint64_t>(GpuFeature::kDependentLaunch)) != 0;
+  DescribeUse(attributes, options, has_dependent_launch, &out);
+  management.Describe(&out);
+  DescribeArchitecture(capability, &out);
+  const SystemFiles files;
+  if (!out.identity.driver_version.known()) {
+    hal::SetIfText(&out.identity.driver_version, ReadDriverVersion(files), Source::kOs);
+  }
+  hal::DescribePci(files, out.identity.pci_address.ValueOr(""), &out.links);
+  if (out.memory.bus_bits.known() && out.memory.max_clock_hz.known()) {
+    out.memory.peak_bytes_per_s = {static_cast<double>(out.memory.bus_bits.value) / 8 * 2 *
+                                       static_cast<double>(out.memory.max_clock_hz.value),
+                                   Source::kApi};
+  }
 
-  size_t total = 0, available = 0;
-  HY_CUDA_TRY(api, cuDeviceTotalMem_v2, &total, context.device());
-  out.memory.total_bytes = {static_cast<int64_t>(total), Source::kApi};
-  {
-    Context::Current current(context);
-    HY_TRY(current.status());
-    size_t whole = 0;
-    if (api.cuMemGetInfo_v2(&available, &whole) == CUDA_SUCCESS) {
-      out.memory.available_bytes = {static_cast<int64_t>(available), Source::kApi};
-    }
-  }
-  out.memory.limit_bytes = {static_cast<int64_t>(total), Source::kApi};
-  if (options.memory_bytes > 0 && options.memory_bytes < static_cast<int64_t>(total)) {
-    out.memory.limit_bytes = {options.memory_bytes, Source::kTable};
-    out.notes.push_back(fmt::format("memory is limited to {} bytes by the option 'memory_bytes'",
-                                    options.memory_bytes));
-  }
-  out.memory.max_allocation_bytes = out.memory.limit_bytes;
-  out.memory.buffer_alignment = {CudaBuffer::kAlignment, Source::kTable};
-  out.memory.is_host_memory = {false, Source::kTable};
-
-  out.queues.compute_count = {options.compute_queues, Source::kTable};
-  out.queues.copy_count = {options.copy_queues, Source::kTable};
-  out.queues.has_timeline_semaphores = {true, Source::kTable};
-
-  if (attributes.Get(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED).known()) {
-    out.features.push_back("memory-pools");
-  }
-  if (out.compute.gpu_features.value & static_cast<uint64_t>(GpuFeature::kDependentLaunch)) {
-    out.features.push_back("dependent-launch");
-  }
+  if (out.memory.has_pools.ValueOr(false)) out.features.push_back("memory-pools");
+  if (has_dependent_launch) out.features.push_back("dependent-launch");
   if (api.halyard_takes_kernel_ir) {
     out.features.push_back("kernel-ir");
     out.compute.gpu_features.value |= static_cast<uint64_t>(GpuFeature::kKernelIr);

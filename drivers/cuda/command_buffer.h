@@ -21,7 +21,7 @@ class Replay;
 
 class CudaCommandBuffer final : public hal::CommandBuffer {
  public:
-  enum class Kind : uint8_t { kDispatch, kCopy, kFill };
+  enum class Kind : uint8_t { kDispatch, kLibraryCall, kCopy, kFill };
   // A range whose address a submission computes: a fixed address, or a slot's plus an offset.
   struct Range {
     CUdeviceptr address = 0;  // of a fixed range; 0: use the slot
@@ -34,7 +34,7 @@ class CudaCommandBuffer final : public hal::CommandBuffer {
     uint32_t stage = 0;
     uint32_t first_range = 0;  // bindings; or source and target; or target
     uint32_t range_count = 0;
-    // kDispatch
+    // kDispatch; of a library call, which is a dispatch too, the kernel, the bindings and the index
     const CudaExecutable::Kernel* kernel = nullptr;
     size_t first_scalar = 0;
     uint32_t scalar_count = 0;

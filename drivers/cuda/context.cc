@@ -42,10 +42,12 @@ Context::Context(std::shared_ptr<const CudaApi> api, CUdevice device, CUcontext 
 Context::~Context() {
   {
     Current current(*this);
-    while (Event* event = free_events_) {
-      free_events_ = event->next_;
-      api_->cuEventDestroy_v2(event->handle_);
-      delete event;
+    for (Event*& first : free_events_) {
+      while (Event* event = first) {
+        first = event->next_;
+        api_->cuEventDestroy_v2(event->handle_);
+        delete event;
+      }
     }
     for (auto& blocks : free_blocks_) {
       for (PinnedBlock& block : blocks) api_->cuMemFreeHost(block.host);
@@ -81,11 +83,12 @@ Status Context::Check(CUresult result, const char* function, std::string_view do
   return doing.empty() ? status : status.WithContext(std::string(doing));
 }
 
-Result<Ref<Event>> Context::AcquireEvent() {
+Result<Ref<Event>> Context::AcquireEvent(bool is_timed) {
   Event* event = nullptr;
   {
     std::lock_guard lock(mutex_);
-    if (free_events_) event = std::exchange(free_events_, free_events_->next_);
+    Event*& first = free_events_[is_timed];
+    if (first) event = std::exchange(first, first->next_);
   }
   if (event) {
     event->Retain();  // it came back with a count of zero
@@ -93,9 +96,11 @@ Result<Ref<Event>> Context::AcquireEvent() {
     CUevent handle = nullptr;
     Current current(*this);
     HY_TRY(current.status());
-    HY_CUDA_TRY(*api_, cuEventCreate, &handle, CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING);
+    const unsigned int flags = CU_EVENT_BLOCKING_SYNC | (is_timed ? 0 : CU_EVENT_DISABLE_TIMING);
+    HY_CUDA_TRY(*api_, cuEventCreate, &handle, flags);
     event = new Event;
     event->handle_ = handle;
+    event->is_timed_ = is_timed;
   }
   event->context_ = this;
   event->stream = nullptr;
@@ -106,8 +111,17 @@ Result<Ref<Event>> Context::AcquireEvent() {
 
 void Context::ReturnEvent(Event* event) {
   std::lock_guard lock(mutex_);
-  event->next_ = free_events_;
-  free_events_ = event;
+  event->next_ = free_events_[event->is_timed_];
+  free_events_[event->is_timed_] = event;
+}
+
+Result<int64_t> Context::NanosecondsBetween(const Event& start, const Event& end) {
+  Current current(*this);
+  HY_TRY(current.status());
+  float milliseconds = 0;
+  HY_TRY(Check(api_->cuEventElapsedTime(&milliseconds, start.handle(), end.handle()),
+               "cuEventElapsedTime", "measuring a submission"));
+  return static_cast<int64_t>(double{milliseconds} * 1e6);
 }
 
 Result<PinnedBlock> Context::AllocatePinned(int64_t size_bytes) {

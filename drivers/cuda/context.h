@@ -35,6 +35,7 @@ class Event : public RefCounted {
   void Destroy() const override;
 
   CUevent handle_ = nullptr;
+  bool is_timed_ = false;
   Context* context_ = nullptr;  // retained while it is outside the pool
   Event* next_ = nullptr;       // of the pool
 };
@@ -89,7 +90,10 @@ class Context final : public RefCounted {
   // OK, or the failure of a call; one that a context does not survive also loses it.
   Status Check(CUresult result, const char* function, std::string_view doing);
 
-  Result<Ref<Event>> AcquireEvent();
+  // Timed events know when the device passed them; they cost it a little.
+  Result<Ref<Event>> AcquireEvent(bool is_timed = false);
+  // What the device took from one timed event to another, both passed.
+  Result<int64_t> NanosecondsBetween(const Event& start, const Event& end);
   // At least `size_bytes`. Blocks that come back are kept for the next.
   Result<PinnedBlock> AcquirePinned(int64_t size_bytes);
   void ReleasePinned(PinnedBlock block);
@@ -120,7 +124,7 @@ class Context final : public RefCounted {
   std::atomic<bool> is_lost_{false};
   mutable std::mutex mutex_;  // everything below
   Status lost_;
-  Event* free_events_ = nullptr;
+  Event* free_events_[2] = {};  // without and with time
   std::array<std::vector<PinnedBlock>, kLargestClass + 1> free_blocks_;
   std::vector<PinnedBlock> record_slabs_;
   std::vector<RecordSlot> free_records_;

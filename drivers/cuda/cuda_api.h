@@ -71,35 +71,62 @@ enum CUresult : int {
   CUDA_ERROR_UNKNOWN = 999,
 };
 
-// CUdevice_attribute
+// CUdevice_attribute: A(name, number).
+// clang-format off
+#define HY_CUDA_ATTRIBUTES(A) \
+  A(MAX_THREADS_PER_BLOCK, 1) \
+  A(MAX_BLOCK_DIM_X, 2) \
+  A(MAX_BLOCK_DIM_Y, 3) \
+  A(MAX_BLOCK_DIM_Z, 4) \
+  A(MAX_GRID_DIM_X, 5) \
+  A(MAX_GRID_DIM_Y, 6) \
+  A(MAX_GRID_DIM_Z, 7) \
+  A(MAX_SHARED_MEMORY_PER_BLOCK, 8) \
+  A(TOTAL_CONSTANT_MEMORY, 9) \
+  A(WARP_SIZE, 10) \
+  A(MAX_REGISTERS_PER_BLOCK, 12) \
+  A(CLOCK_RATE, 13) \
+  A(MULTIPROCESSOR_COUNT, 16) \
+  A(KERNEL_EXEC_TIMEOUT, 17) \
+  A(INTEGRATED, 18) \
+  A(CAN_MAP_HOST_MEMORY, 19) \
+  A(COMPUTE_MODE, 20) \
+  A(CONCURRENT_KERNELS, 31) \
+  A(ECC_ENABLED, 32) \
+  A(MEMORY_CLOCK_RATE, 36) \
+  A(GLOBAL_MEMORY_BUS_WIDTH, 37) \
+  A(L2_CACHE_SIZE, 38) \
+  A(MAX_THREADS_PER_MULTIPROCESSOR, 39) \
+  A(ASYNC_ENGINE_COUNT, 40) \
+  A(UNIFIED_ADDRESSING, 41) \
+  A(COMPUTE_CAPABILITY_MAJOR, 75) \
+  A(COMPUTE_CAPABILITY_MINOR, 76) \
+  A(STREAM_PRIORITIES_SUPPORTED, 78) \
+  A(MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 81) \
+  A(MAX_REGISTERS_PER_MULTIPROCESSOR, 82) \
+  A(MANAGED_MEMORY, 83) \
+  A(PAGEABLE_MEMORY_ACCESS, 88) \
+  A(MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 97) \
+  A(HOST_REGISTER_SUPPORTED, 99) \
+  A(HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 103) \
+  A(MAX_BLOCKS_PER_MULTIPROCESSOR, 106) \
+  A(MAX_PERSISTING_L2_CACHE_SIZE, 108) \
+  A(RESERVED_SHARED_MEMORY_PER_BLOCK, 111) \
+  A(READ_ONLY_HOST_REGISTER_SUPPORTED, 113) \
+  A(TIMELINE_SEMAPHORE_INTEROP_SUPPORTED, 114) \
+  A(MEMORY_POOLS_SUPPORTED, 115) \
+  A(GPU_DIRECT_RDMA_SUPPORTED, 116) \
+  A(CLUSTER_LAUNCH, 120) \
+  A(CAN_USE_64_BIT_STREAM_MEM_OPS, 122) \
+  A(DMA_BUF_SUPPORTED, 124) \
+  A(IPC_EVENT_SUPPORTED, 125) \
+  A(HANDLE_TYPE_FABRIC_SUPPORTED, 128) \
+  A(HOST_NUMA_ID, 134)
+// clang-format on
 enum CUdevice_attribute : int {
-  CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1,
-  CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X = 2,
-  CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y = 3,
-  CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z = 4,
-  CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X = 5,
-  CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y = 6,
-  CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z = 7,
-  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 8,
-  CU_DEVICE_ATTRIBUTE_WARP_SIZE = 10,
-  CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13,
-  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
-  CU_DEVICE_ATTRIBUTE_INTEGRATED = 18,
-  CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY = 19,
-  CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE = 36,
-  CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH = 37,
-  CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE = 38,
-  CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR = 39,
-  CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT = 40,
-  CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
-  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
-  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
-  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR = 81,
-  CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR = 82,
-  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
-  CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED = 99,
-  CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED = 113,
-  CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115,
+#define HY_CUDA_ATTRIBUTE(name, number) CU_DEVICE_ATTRIBUTE_##name = number,
+  HY_CUDA_ATTRIBUTES(HY_CUDA_ATTRIBUTE)
+#undef HY_CUDA_ATTRIBUTE
 };
 
 enum CUfunction_attribute : int {
@@ -118,8 +145,12 @@ enum CUmemAllocationType : int { CU_MEM_ALLOCATION_TYPE_PINNED = 1 };
 enum CUmemAllocationHandleType : int { CU_MEM_HANDLE_TYPE_NONE = 0 };
 enum CUmemLocationType : int { CU_MEM_LOCATION_TYPE_DEVICE = 1 };
 enum CUmemAccess_flags : int { CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3 };
+enum CUstreamCaptureMode : int { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
 enum CUmemorytype : int { CU_MEMORYTYPE_UNIFIED = 4 };
-enum CUdevice_P2PAttribute : int { CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED = 3 };
+enum CUdevice_P2PAttribute : int {
+  CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK = 1,
+  CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED = 3,
+};
 
 inline constexpr unsigned int CU_STREAM_NON_BLOCKING = 1;
 inline constexpr unsigned int CU_EVENT_BLOCKING_SYNC = 1;
@@ -271,6 +302,7 @@ struct CUgraphEdgeData {
   Function(cuEventRecord, (CUevent event, CUstream stream))                                        \
   Function(cuEventQuery, (CUevent event))                                                          \
   Function(cuEventSynchronize, (CUevent event))                                                    \
+  Function(cuEventElapsedTime, (float* milliseconds, CUevent start, CUevent end))                  \
   Function(cuModuleLoadDataEx, (CUmodule* module, const void* image, unsigned int count,           \
                                 CUjit_option* options, void** values))                             \
   Function(cuModuleUnload, (CUmodule module))                                                      \
@@ -306,13 +338,20 @@ struct CUgraphEdgeData {
             CUcontext context))                                                                    \
   Function(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
 
-// Newer than the oldest driver that is taken; null where the library lacks them.
+// Newer than the oldest driver that is taken, or needed for library calls alone; null where the
+// library lacks them.
 #define HY_CUDA_OPTIONAL_FUNCTIONS(Function)                                                       \
   Function(cuGraphAddDependencies_v2,                                                              \
            (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,                         \
             const CUgraphEdgeData* edges, size_t count))                                           \
   Function(cuFuncGetParamInfo,                                                                     \
-           (CUfunction function, size_t index, size_t* offset, size_t* bytes))
+           (CUfunction function, size_t index, size_t* offset, size_t* bytes))                     \
+  Function(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode))                   \
+  Function(cuStreamEndCapture, (CUstream stream, CUgraph* graph))                                  \
+  Function(cuGraphAddChildGraphNode,                                                               \
+           (CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,       \
+            CUgraph child))                                                                        \
+  Function(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph child))
 // clang-format on
 
 inline constexpr int kOldestDriver = 12000;  // 1000 * major + 10 * minor, as CUDA numbers them

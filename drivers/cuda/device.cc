@@ -6,9 +6,12 @@
 
 #include "base/check.h"
 #include "base/gpu_kernel_abi.h"
+#include "base/hash.h"
 #include "drivers/cuda/capabilities.h"
 #include "drivers/cuda/launch.h"
+#include "drivers/cuda/library_matmul.h"
 #include "hal/command_checks.h"
+#include "hal/pci.h"
 
 namespace halyard::drivers::cuda {
 namespace {
@@ -27,26 +30,87 @@ Result<Ref<CudaDevice>> CudaDevice::Open(std::shared_ptr<const CudaApi> api, uin
                                          const CudaOptions& options) {
   HY_ASSIGN(Ref<Context> context, Context::Open(std::move(api), static_cast<int>(ordinal),
                                                 fmt::format("cuda:{}", ordinal)));
-  HY_ASSIGN(hal::Capabilities capabilities, DescribeDevice(*context, options));
+  char address[64] = "";
+  std::string why_unmanaged = "cuDeviceGetPCIBusId fails.";
+  Management management;
+  if (context->api().cuDeviceGetPCIBusId(address, sizeof(address), context->device()) ==
+      CUDA_SUCCESS) {
+    management = Management::Open(address, &why_unmanaged);
+  }
+  HY_ASSIGN(hal::Capabilities capabilities, DescribeDevice(*context, management, options));
+  if (!management.is_open()) {
+    capabilities.notes.push_back("Clocks, power and links are unknown: " + why_unmanaged);
+  }
   HY_ASSIGN(std::unique_ptr<Memory> memory,
             Memory::Create(context, capabilities.memory.limit_bytes.value));
   const auto lanes = static_cast<uint32_t>(options.compute_queues + options.copy_queues);
   HY_ASSIGN(std::shared_ptr<Scheduler> scheduler,
             Scheduler::Create(context, lanes, options.poll_us, &LaunchWork));
-  return MakeRef<CudaDevice>(std::move(context), options, std::move(capabilities),
-                             std::move(memory), std::move(scheduler));
+  return MakeRef<CudaDevice>(std::move(context), options, std::move(management),
+                             std::move(capabilities), std::move(memory), std::move(scheduler));
 }
 
-CudaDevice::CudaDevice(Ref<Context> context, const CudaOptions& options,
+CudaDevice::CudaDevice(Ref<Context> context, const CudaOptions& options, Management management,
                        hal::Capabilities capabilities, std::unique_ptr<Memory> memory,
                        std::shared_ptr<Scheduler> scheduler)
     : context_(std::move(context)),
       options_(options),
+      management_(std::move(management)),
       capabilities_(std::move(capabilities)),
       memory_(std::move(memory)),
       scheduler_(std::move(scheduler)) {}
 
 CudaDevice::~CudaDevice() { scheduler_->Stop(); }
+
+Result<MatmulLibrary*> CudaDevice::matmul_library() {
+  std::lock_guard lock(matmul_mutex_);
+  if (matmul_library_) return matmul_library_.get();
+  HY_TRY(why_no_matmul_library_);
+  const uint64_t hash =
+      HashCombine(HashString(capabilities_.identity.name.ValueOr("")),
+                  static_cast<uint64_t>(capabilities_.compute.unit_count.ValueOr(0)));
+  auto library = MatmulLibrary::Open(*context_, hash);
+  if (!library.ok()) {
+    // What may be otherwise the next time is not kept.
+    if (library.status().code() == StatusCode::kUnavailable) {
+      why_no_matmul_library_ = library.status();
+    }
+    return library.status();
+  }
+  matmul_library_ = std::move(*library);
+  return matmul_library_.get();
+}
+
+Result<std::string> CudaDevice::DescribeMatmulLibrary() {
+  return CatchAll([&]() -> Result<std::string> {
+    HY_ASSIGN(const MatmulLibrary* library, matmul_library());
+    return fmt::format("cuBLASLt {}, {}", FormatCublasLtVersion(library->api().version),
+                       library->api().library);
+  });
+}
+
+Result<std::vector<GpuLibraryMatmul>> CudaDevice::ProposeMatmuls(const GpuLibraryMatmul& wanted,
+                                                                 size_t most) {
+  return CatchAll([&]() -> Result<std::vector<GpuLibraryMatmul>> {
+    HY_TRY(health());
+    HY_ASSIGN(MatmulLibrary * library, matmul_library());
+    return LibraryMatmul::Propose(*library, wanted, most);
+  });
+}
+
+hal::DeviceState CudaDevice::ReadState() const {
+  hal::DeviceState state;
+  management_.ReadState(&state);
+  hal::ReadPciState(SystemFiles(), capabilities_.identity.pci_address.ValueOr(""), &state);
+  if (context_->is_lost()) return state;
+  Context::Current current(*context_);
+  size_t available = 0, whole = 0;
+  if (current.status().ok() &&
+      context_->api().cuMemGetInfo_v2(&available, &whole) == CUDA_SUCCESS) {
+    state.available_bytes = {static_cast<int64_t>(available), hal::Source::kApi};
+  }
+  return state;
+}
 
 int64_t CudaDevice::buffer_alignment() const { return CudaBuffer::kAlignment; }
 
@@ -173,9 +237,13 @@ Status CudaDevice::Submit(uint32_t queue, const hal::SubmitInfo& info) {
   if (!commands->is_finished()) return FailedPrecondition("The command buffer is not finished.");
   HY_TRY(hal::CheckBindings(info.bindings, commands->slot_needs(), this, buffer_alignment()));
   return Queue(queue, info.ordering, [&](Work& work) {
-    if (commands->commands().empty()) return OkStatus();
+    if (commands->commands().empty()) {
+      if (info.time) info.time->Add(0);
+      return OkStatus();
+    }
     work.kind = WorkKind::kCommands;
     work.commands = Ref<CudaCommandBuffer>::Share(commands);
+    work.time = Ref<hal::CommandTime>::Share(info.time);
     for (size_t i = 0; i < commands->slot_needs().size(); ++i) {
       work.bound.push_back(Bind(info.bindings[i]));
       work.slots.push_back(work.bound.back().address);
@@ -280,6 +348,13 @@ Result<hal::LinkInfo> CudaDevice::LinkTo(const hal::Device& other) const {
               peer->context_->device());
   link.kind = has_atomics ? hal::LinkKind::kNvlink : hal::LinkKind::kPcie;
   link.can_access_peer = link.can_copy_direct = true;
+  link.has_native_atomics = {has_atomics != 0, hal::Source::kApi};
+  int rank = 0;
+  if (api.cuDeviceGetP2PAttribute(&rank, CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK,
+                                  context_->device(), peer->context_->device()) == CUDA_SUCCESS) {
+    link.rank = {rank, hal::Source::kApi};
+  }
+  hal::SetIfText(&link.nearest, management_.Nearest(peer->management_), hal::Source::kApi);
   return link;
 }
 

@@ -3,14 +3,18 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
+#include "drivers/cuda/management.h"
 #include "drivers/cuda/memory.h"
 #include "drivers/cuda/options.h"
 #include "hal/device.h"
 
 namespace halyard::drivers::cuda {
 
+class MatmulLibrary;
 class Scheduler;
 struct Work;
 
@@ -18,12 +22,14 @@ class CudaDevice final : public hal::Device {
  public:
   static Result<Ref<CudaDevice>> Open(std::shared_ptr<const CudaApi> api, uint32_t ordinal,
                                       const CudaOptions& options);
-  CudaDevice(Ref<Context> context, const CudaOptions& options, hal::Capabilities capabilities,
-             std::unique_ptr<Memory> memory, std::shared_ptr<Scheduler> scheduler);
+  CudaDevice(Ref<Context> context, const CudaOptions& options, Management management,
+             hal::Capabilities capabilities, std::unique_ptr<Memory> memory,
+             std::shared_ptr<Scheduler> scheduler);
   ~CudaDevice() override;
 
   std::string_view path() const override { return context_->path(); }
   const hal::Capabilities& capabilities() const override { return capabilities_; }
+  hal::DeviceState ReadState() const override;
   uint32_t queue_count() const override {
     return static_cast<uint32_t>(options_.compute_queues + options_.copy_queues);
   }
@@ -49,6 +55,9 @@ class CudaDevice final : public hal::Device {
   Status Flush() override;
   Status Wait(std::span<const hal::SemaphorePoint> points, hal::WaitMode mode, int64_t timeout_ns,
               size_t* out_index) override;
+  Result<std::string> DescribeMatmulLibrary() override;
+  Result<std::vector<GpuLibraryMatmul>> ProposeMatmuls(const GpuLibraryMatmul& wanted,
+                                                       size_t most) override;
   Result<hal::LinkInfo> LinkTo(const hal::Device& other) const override;
 
   Context& context() const { return *context_; }
@@ -58,6 +67,9 @@ class CudaDevice final : public hal::Device {
   bool takes_kernel_ir() const { return context_->api().halyard_takes_kernel_ir; }
   // Programmatic launch edges between kernels that wait themselves.
   bool has_dependent_launch() const;
+  // cuBLASLt, opened by the first caller; lives as long as the device. UNAVAILABLE says why it
+  // cannot be opened, to every caller alike.
+  Result<MatmulLibrary*> matmul_library();
 
  private:
   // Queues one work; `fill_in` gives it its payload.
@@ -68,9 +80,13 @@ class CudaDevice final : public hal::Device {
 
   const Ref<Context> context_;
   const CudaOptions options_;
+  const Management management_;
   const hal::Capabilities capabilities_;
   const std::unique_ptr<Memory> memory_;
   const std::shared_ptr<Scheduler> scheduler_;
+  std::mutex matmul_mutex_;  // the two below
+  std::unique_ptr<MatmulLibrary> matmul_library_;
+  Status why_no_matmul_library_;
 };
 
 }  // namespace halyard::drivers::cuda

@@ -101,7 +101,12 @@ Status CudaExecutable::LoadKernels(const hal::ExecutableSource& source, const Gp
       HY_ASSIGN(module, LoadModule(image.kind, kernel.module));
     }
     HY_ASSIGN(Kernel added, LoadKernel(module, kernel));
-    kernels_.push_back(added);
+    if (!kernel.library.empty()) {
+      auto library = LoadLibraryMatmul(kernel);
+      HY_TRY_CONTEXT(library, "loading kernel '{}'", kernel.name);
+      added.library = std::move(*library);
+    }
+    kernels_.push_back(std::move(added));
     entries_.push_back(
         {std::string(kernel.name), kernel.binding_count, kernel.scalar_count, std::move(sites)});
     return OkStatus();
@@ -217,6 +222,32 @@ Result<CudaExecutable::Kernel> CudaExecutable::LoadKernel(CUmodule module,
     }
   }
   return kernel;
+}
+
+Result<std::unique_ptr<LibraryMatmul>> CudaExecutable::LoadLibraryMatmul(const GpuKernel& source) {
+  GpuLibraryMatmul matmul;
+  if (source.library.size() != sizeof(matmul)) {
+    return DataLoss("Its library record has {} bytes; it must have {}.", source.library.size(),
+                    sizeof(matmul));
+  }
+  std::memcpy(&matmul, source.library.data(), sizeof(matmul));
+  const auto make = [&]() -> Result<std::unique_ptr<LibraryMatmul>> {
+    HY_ASSIGN(MatmulLibrary * library, device_->matmul_library());
+    return LibraryMatmul::Create(*library, matmul, source.binding_count);
+  };
+  auto made = make();
+  if (made.ok() || (made.status().code() != StatusCode::kUnavailable &&
+                    made.status().code() != StatusCode::kIncompatible)) {
+    return made;
+  }
+  const std::string note =
+      fmt::format("Generated kernels compute products that the program gives to cuBLASLt: {}",
+                  made.status().message());
+  // One reason for all of them is said once.
+  if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) {
+    notes_.push_back(note);
+  }
+  return std::unique_ptr<LibraryMatmul>();
 }
 
 }  // namespace halyard::drivers::cuda

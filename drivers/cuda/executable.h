@@ -2,10 +2,13 @@
 // CudaExecutable: the kernels of one GPU image, loaded into the device's context.
 #pragma once
 
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "base/gpu_image.h"
 #include "drivers/cuda/context.h"
+#include "drivers/cuda/library_matmul.h"
 #include "hal/executable.h"
 
 namespace halyard::drivers::cuda {
@@ -23,6 +26,8 @@ class CudaExecutable final : public hal::Executable {
     uint32_t workgroup_size[3] = {1, 1, 1};
     uint32_t dynamic_workgroup_bytes = 0;
     bool waits_itself = false;  // kGpuEntryWaitsItself
+    // Runs instead of the function; null: there is none.
+    std::unique_ptr<LibraryMatmul> library;
   };
 
   static Result<Ref<CudaExecutable>> Load(Ref<CudaDevice> device,
@@ -32,17 +37,21 @@ class CudaExecutable final : public hal::Executable {
 
   hal::Device* device() const override;
   std::span<const hal::ExecutableEntry> entries() const override { return entries_; }
+  std::span<const std::string> notes() const override { return notes_; }
   const Kernel& kernel(uint32_t entry) const { return kernels_[entry]; }
 
  private:
   Status LoadKernels(const hal::ExecutableSource& source, const GpuImage& image);
   Result<CUmodule> LoadModule(GpuModuleKind kind, std::span<const uint8_t> code);
   Result<Kernel> LoadKernel(CUmodule module, const GpuKernel& source);
+  // The library call that stands for a kernel, null where it cannot be made here.
+  Result<std::unique_ptr<LibraryMatmul>> LoadLibraryMatmul(const GpuKernel& source);
 
   Ref<CudaDevice> device_;
   std::vector<CUmodule> modules_;
   std::vector<hal::ExecutableEntry> entries_;
   std::vector<Kernel> kernels_;  // parallel to entries_
+  std::vector<std::string> notes_;
 };
 
 }  // namespace halyard::drivers::cuda

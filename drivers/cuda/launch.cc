@@ -34,10 +34,26 @@ Status EnqueueWaits(const Work& work, Context& context, CUstream stream, bool* o
   return OkStatus();
 }
 
+Result<Ref<Event>> EnqueueTime(Context& context, CUstream stream, bool* out_enqueued) {
+  HY_ASSIGN(auto event, context.AcquireEvent(true));
+  *out_enqueued = true;
+  HY_TRY(context.Check(context.api().cuEventRecord(event->handle(), stream), "cuEventRecord",
+                       "measuring a submission"));
+  return event;
+}
+
+Status EnqueueCommands(Work& work, Context& context, CUstream stream, bool* out_enqueued) {
+  if (!work.time) return work.replay->Launch(work.slots, stream, out_enqueued);
+  HY_ASSIGN(work.time_start, EnqueueTime(context, stream, out_enqueued));
+  HY_TRY(work.replay->Launch(work.slots, stream, out_enqueued));
+  HY_ASSIGN(work.time_end, EnqueueTime(context, stream, out_enqueued));
+  return OkStatus();
+}
+
 Status EnqueuePayload(Work& work, Context& context, CUstream stream, bool* out_enqueued) {
   if (work.kind == WorkKind::kNothing) return OkStatus();
   if (work.kind == WorkKind::kCommands) {
-    return work.replay->Launch(work.slots, stream, out_enqueued);
+    return EnqueueCommands(work, context, stream, out_enqueued);
   }
   *out_enqueued = true;
   const Work::Bound& target = work.bound.back();

@@ -100,6 +100,16 @@ CUDA_MEMCPY3D Replay::CopyNode(const Command& command) const {
   return node;
 }
 
+std::span<const uint64_t> Replay::BindingsOf(const Command& command) const {
+  return std::span(arguments_).subspan(command.first_argument, command.range_count);
+}
+
+Result<CUgraph> Replay::Capture(const Command& command) const {
+  auto graph = command.kernel->library->Capture(BindingsOf(command));
+  HY_TRY_CONTEXT(graph, "{}", recording_.DescribeDispatch(command.dispatch));
+  return graph;
+}
+
 Status Replay::AddNode(const Command& command, std::span<const CUgraphNode> after,
                        CUgraphNode* node) {
   const CudaApi& api = context_.api();
@@ -109,6 +119,15 @@ Status Replay::AddNode(const Command& command, std::span<const CUgraphNode> afte
       return context_
           .Check(api.cuGraphAddKernelNode_v2(node, graph_, after.data(), after.size(), &parameters),
                  "cuGraphAddKernelNode", "")
+          .WithContext(recording_.DescribeDispatch(command.dispatch));
+    }
+    case CudaCommandBuffer::Kind::kLibraryCall: {
+      HY_ASSIGN(const CUgraph child, Capture(command));
+      // The graph takes a copy.
+      const CUresult result =
+          api.cuGraphAddChildGraphNode(node, graph_, after.data(), after.size(), child);
+      api.cuGraphDestroy(child);
+      return context_.Check(result, "cuGraphAddChildGraphNode", "")
           .WithContext(recording_.DescribeDispatch(command.dispatch));
     }
     case CudaCommandBuffer::Kind::kCopy: {
@@ -133,6 +152,14 @@ Status Replay::UpdateNode(const Command& command, CUgraphNode node) {
       CUDA_KERNEL_NODE_PARAMS parameters = KernelNode(command);
       return context_.Check(api.cuGraphExecKernelNodeSetParams_v2(exec_, node, &parameters),
                             "cuGraphExecKernelNodeSetParams", "");
+    }
+    // The library is asked again: which of its parameters are addresses, it alone knows. What it
+    // answers has other kernels than before only by its own choice; the graph is then made anew.
+    case CudaCommandBuffer::Kind::kLibraryCall: {
+      HY_ASSIGN(const CUgraph child, Capture(command));
+      const CUresult result = api.cuGraphExecChildGraphNodeSetParams(exec_, node, child);
+      api.cuGraphDestroy(child);
+      return context_.Check(result, "cuGraphExecChildGraphNodeSetParams", "");
     }
     case CudaCommandBuffer::Kind::kCopy: {
       CUDA_MEMCPY3D parameters = CopyNode(command);
@@ -212,7 +239,10 @@ Status Replay::Rebind(std::span<const CUdeviceptr> slots) {
   const std::span<const Command> commands = recording_.commands();
   for (size_t i = 0; i < commands.size(); ++i) {
     if (was_bound && !UsesChangedSlot(commands[i])) continue;
-    if (commands[i].kind == CudaCommandBuffer::Kind::kDispatch) WriteBindings(commands[i]);
+    if (commands[i].kind == CudaCommandBuffer::Kind::kDispatch ||
+        commands[i].kind == CudaCommandBuffer::Kind::kLibraryCall) {
+      WriteBindings(commands[i]);
+    }
     if (!recording_.is_graph() || is_rebuilt) continue;
     Status status = UpdateNode(commands[i], nodes_[i]);
     HY_TRY(context_.health());
@@ -247,6 +277,14 @@ Status Replay::LaunchSingly(CUstream stream, bool* out_enqueued) {
           break;
         std::string where = recording_.DescribeDispatch(command.dispatch);
         return context_.Check(result, "cuLaunchKernel", where);
+      }
+      case CudaCommandBuffer::Kind::kLibraryCall: {
+        Status status = command.kernel->library->Enqueue(BindingsOf(command), stream);
+        if (status.ok() && recording_.cuda_device().options().is_serial) {
+          status = context_.Check(api.cuStreamSynchronize(stream), "cuStreamSynchronize", "");
+        }
+        if (!status.ok()) return status.WithContext(recording_.DescribeDispatch(command.dispatch));
+        break;
       }
       case CudaCommandBuffer::Kind::kCopy:
         HY_TRY(EnqueueCopy(context_, stream, AddressOf(command.first_range),

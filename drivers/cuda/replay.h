@@ -39,6 +39,9 @@ class Replay {
   CUDA_MEMSET_NODE_PARAMS FillNode(const Command& command) const;
   CUDA_MEMCPY3D CopyNode(const Command& command) const;
   Status BuildGraph();
+  std::span<const uint64_t> BindingsOf(const Command& command) const;
+  // The library call as a graph of its own, which the caller destroys.
+  Result<CUgraph> Capture(const Command& command) const;
   Status AddNode(const Command& command, std::span<const CUgraphNode> after, CUgraphNode* node);
   Status UpdateNode(const Command& command, CUgraphNode node);
   void DestroyGraph();

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/thread_end.h"
 #include "drivers/cuda/device.h"
 
 namespace halyard::drivers::cuda {
@@ -283,6 +284,14 @@ void Scheduler::Settle(Work* work) {
     if (!failure.ok()) work->SetFailure(failure);
     work->commands->ReleaseReplay(std::exchange(work->replay, nullptr));
   }
+  if (work->time_end && !work->HasFailed() && !context_->is_lost()) {
+    Result<int64_t> taken = context_->NanosecondsBetween(*work->time_start, *work->time_end);
+    if (taken.ok()) {
+      work->time->Add(*taken);
+    } else {
+      work->SetFailure(taken.status());
+    }
+  }
   work->is_launched = true;
   size_t promised = 0;
   for (const Work::Wait& wait : work->waits) promised += static_cast<bool>(wait.promise);
@@ -463,14 +472,7 @@ void Scheduler::Stop() {
       lane->changed.notify_all();
     }
   }
-  for (std::thread& thread : threads) {
-    // The last reference to a device may go on a thread of its own; that one ends by itself.
-    if (thread.get_id() == std::this_thread::get_id()) {
-      thread.detach();
-    } else {
-      thread.join();
-    }
-  }
+  for (std::thread& thread : threads) JoinOrLeave(thread);
 }
 
 }  // namespace halyard::drivers::cuda

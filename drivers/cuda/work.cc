@@ -8,6 +8,9 @@ namespace halyard::drivers::cuda {
 void Work::ReleasePayload() {
   if (replay) commands->ReleaseReplay(std::exchange(replay, nullptr));
   commands.reset();
+  time.reset();
+  time_start.reset();
+  time_end.reset();
   bound.clear();
   slots.clear();
   if (bytes.host) device->context().ReleasePinned(std::exchange(bytes, {}));

@@ -62,12 +62,18 @@ struct Work {
   PinnedBlock bytes;   // kUpdate
   hal::HostCall call;  // kHostCall
   Ref<Event> event;    // recorded behind everything else of the work; set when it enters its lane
+  Ref<hal::CommandTime> time;  // kCommands, when somebody asks; then these stand around them
+  Ref<Event> time_start, time_end;
 
   Work* next = nullptr;  // of whichever list holds it
 
   void SetFailure(const Status& failure) {
     std::lock_guard lock(mutex);
     if (status.ok()) status = failure;
+  }
+  bool HasFailed() {
+    std::lock_guard lock(mutex);
+    return !status.ok();
   }
   // Gives up what the operation itself used; the signals stay.
   void ReleasePayload();

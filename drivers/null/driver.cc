@@ -12,7 +12,7 @@ class NullDriver final : public hal::Driver {
   bool is_listed() const override { return false; }
 
   Result<std::vector<hal::DeviceInfo>> EnumerateDevices() override {
-    return std::vector<hal::DeviceInfo>{{"null:0", "Null device", ""}};
+    return std::vector<hal::DeviceInfo>{{"null:0", "Null device", "", "it runs nothing"}};
   }
 
   Result<Ref<hal::Device>> CreateDevice(uint32_t ordinal,

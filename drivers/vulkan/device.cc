@@ -39,7 +39,7 @@ Result<Ref<VulkanDevice>> VulkanDevice::Open(const PhysicalDevice& physical, uin
   HY_ASSIGN(device->handle_, DeviceHandle::Open(physical, queues));
   device->lane_count_ =
       options.queues > 0 ? queues : std::min(kMostLanes, device->handle_->compute_queues);
-  HY_ASSIGN(device->memory_, MemoryPools::Make(device->handle_));
+  HY_ASSIGN(device->memory_, MemoryPools::Make(device->handle_, options.fail_allocation));
   if (device->memory_->is_coherent(MemoryUse::kHost)) device->coherent_use_ = MemoryUse::kHost;
   HY_ASSIGN(device->kernels_, Kernels::Make(device->handle_));
   SchedulerOptions scheduling;
@@ -59,6 +59,8 @@ Result<Ref<VulkanDevice>> VulkanDevice::Open(const PhysicalDevice& physical, uin
 VulkanDevice::~VulkanDevice() {
   if (scheduler_) scheduler_->Stop();
 }
+
+hal::DeviceState VulkanDevice::ReadState() const { return ReadVulkanState(*handle_->physical); }
 
 int64_t VulkanDevice::buffer_alignment() const { return VulkanBuffer::kAlignment; }
 Status VulkanDevice::health() const { return scheduler_->health(); }
@@ -162,6 +164,7 @@ void VulkanDevice::ReleasePayload(Work* work) {
   if (work->instance) work->commands->ReturnInstance(work->instance);
   work->instance = nullptr;
   work->commands.reset();
+  work->time.reset();
   work->buffers.clear();
   if (work->staging.size_bytes > kKeptStagingBytes) {
     memory_->Free(work->staging);
@@ -213,6 +216,12 @@ Status VulkanDevice::Submit(uint32_t queue, const hal::SubmitInfo& info) {
       work.buffers.push_back(Ref<hal::Buffer>::Share(info.bindings[i].buffer));
     }
     HY_ASSIGN(work.instance, commands->TakeInstance(info.bindings));
+    if (info.time && Timer::IsPossible(*handle_)) {
+      if (!work.timer) {
+        HY_ASSIGN(work.timer, Timer::Make(*handle_));
+      }
+      work.time = Ref<hal::CommandTime>::Share(info.time);
+    }
     return OkStatus();
   });
 }

@@ -26,6 +26,7 @@ class VulkanDevice final : public hal::Device {
 
   std::string_view path() const override { return path_; }
   const hal::Capabilities& capabilities() const override { return capabilities_; }
+  hal::DeviceState ReadState() const override;
   uint32_t queue_count() const override { return lane_count_; }
   int64_t buffer_alignment() const override;
   Status health() const override;

@@ -18,9 +18,8 @@ class VulkanDriver final : public hal::Driver {
   Result<std::vector<hal::DeviceInfo>> EnumerateDevices() override {
     std::vector<hal::DeviceInfo> infos;
     for (const PhysicalDevice& device : instance_->devices()) {
-      // Used when named: those on the processor are for tests, and CUDA may list the same silicon.
       infos.push_back({fmt::format("vulkan:{}", infos.size()), std::string(device.name()),
-                       FormatUuid(device.v11.deviceUUID), false});
+                       FormatUuid(device.v11.deviceUUID), ReasonToLeaveOut(device)});
     }
     return infos;
   }

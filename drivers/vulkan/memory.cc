@@ -43,8 +43,9 @@ int Score(MemoryUse use, VkMemoryPropertyFlags flags, uint64_t heap_bytes, bool 
 
 }  // namespace
 
-Result<std::unique_ptr<MemoryPools>> MemoryPools::Make(std::shared_ptr<DeviceHandle> device) {
-  std::unique_ptr<MemoryPools> pools(new MemoryPools(std::move(device)));
+Result<std::unique_ptr<MemoryPools>> MemoryPools::Make(std::shared_ptr<DeviceHandle> device,
+                                                       int64_t fail_allocation) {
+  std::unique_ptr<MemoryPools> pools(new MemoryPools(std::move(device), fail_allocation));
   HY_TRY(pools->ChooseTypes());
   return pools;
 }
@@ -211,6 +212,9 @@ Result<Allocation> MemoryPools::Allocate(MemoryUse use, int64_t size_bytes) {
   }
   uint32_t type = types_[static_cast<int>(use)], heap = HeapOf(type);
   std::lock_guard lock(mutex_);
+  if (++allocation_count_ == fail_allocation_) {
+    return OutOfMemory("The option 'fail_allocation' is {}.", fail_allocation_);
+  }
   std::vector<std::unique_ptr<MemoryBlock>>& blocks = blocks_[type];
   bool is_shared = size <= block_bytes_[type] / 2;
   if (is_shared) {

@@ -45,7 +45,9 @@ struct Allocation {
 // Thread-safe.
 class MemoryPools {
  public:
-  static Result<std::unique_ptr<MemoryPools>> Make(std::shared_ptr<DeviceHandle> device);
+  // `fail_allocation`: see VulkanOptions.
+  static Result<std::unique_ptr<MemoryPools>> Make(std::shared_ptr<DeviceHandle> device,
+                                                   int64_t fail_allocation = 0);
   ~MemoryPools();
 
   // At a multiple of RangeAllocator::kGrain; size 0 still has an address of its own. OUT_OF_MEMORY
@@ -64,7 +66,8 @@ class MemoryPools {
   uint64_t heap_bytes(MemoryUse use) const;
 
  private:
-  explicit MemoryPools(std::shared_ptr<DeviceHandle> device) : device_(std::move(device)) {}
+  MemoryPools(std::shared_ptr<DeviceHandle> device, int64_t fail_allocation)
+      : device_(std::move(device)), fail_allocation_(fail_allocation) {}
   Status ChooseTypes();
   VkBufferCreateInfo BufferInfo(uint64_t size_bytes) const;
   Result<std::unique_ptr<MemoryBlock>> MakeBlock(uint32_t type, uint64_t size_bytes,
@@ -73,10 +76,12 @@ class MemoryPools {
   uint32_t HeapOf(uint32_t type) const;
 
   std::shared_ptr<DeviceHandle> device_;
+  const int64_t fail_allocation_;
   uint32_t families_[2] = {0, 0};
   uint32_t types_[kMemoryUses] = {};
   uint64_t block_bytes_[VK_MAX_MEMORY_TYPES] = {};
   mutable std::mutex mutex_;
+  int64_t allocation_count_ = 0;
   uint64_t heap_used_[VK_MAX_MEMORY_HEAPS] = {};
   std::vector<std::unique_ptr<MemoryBlock>> blocks_[VK_MAX_MEMORY_TYPES];
 };

@@ -11,6 +11,7 @@ constexpr hal::OptionRow<VulkanOptions> kRows[] = {
     {"memory_limit", &VulkanOptions::memory_limit, 0, INT64_MAX},
     {"spin_us", &VulkanOptions::spin_us, -1, 1000000},
     {"lose_at", &VulkanOptions::lose_at, 0, INT64_MAX},
+    {"fail_allocation", &VulkanOptions::fail_allocation, 0, INT64_MAX},
 };
 
 }  // namespace

@@ -17,6 +17,9 @@ struct VulkanOptions {
   // Test mode: the submission of that number, counted from 1, is answered as if it had lost the
   // device. 0: never.
   int64_t lose_at = 0;
+  // Test mode: the allocation of that number, of buffers and of the driver's own, counted from 1, is
+  // answered as if no memory were left. 0: never.
+  int64_t fail_allocation = 0;
 };
 
 // INVALID_ARGUMENT names an unknown key or a bad value and what is allowed.

@@ -63,9 +63,22 @@ void QueryProperties(PhysicalDevice* device) {
   auto multiprocessors = Typed<VkPhysicalDeviceShaderSMBuiltinsPropertiesNV>(
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
   if (device->Has(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) Chain(&properties, &multiprocessors);
+  auto cores = Typed<VkPhysicalDeviceShaderCorePropertiesAMD>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD);
+  if (device->Has(VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) Chain(&properties, &cores);
+  auto dot = Typed<VkPhysicalDeviceShaderIntegerDotProductProperties>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES);
+  if (is_1_3) Chain(&properties, &dot);
   vkGetPhysicalDeviceProperties2(device->handle, &properties);
 
-  device->multiprocessor_count = multiprocessors.shaderSMCount;
+  device->unit_count = multiprocessors.shaderSMCount;
+  device->subgroups_per_unit = multiprocessors.shaderWarpsPerSM;
+  if (cores.computeUnitsPerShaderArray > 0) {
+    device->unit_count = cores.shaderEngineCount * cores.shaderArraysPerEngineCount *
+                         cores.computeUnitsPerShaderArray;
+    device->subgroups_per_unit = cores.simdPerComputeUnit * cores.wavefrontsPerSimd;
+  }
+  device->has_integer_dot = dot.integerDotProduct4x8BitPackedSignedAccelerated != VK_FALSE;
   device->min_subgroup_size = device->max_subgroup_size = device->v11.subgroupSize;
   if (has_sizes && subgroup.minSubgroupSize != 0) {
     device->min_subgroup_size = subgroup.minSubgroupSize;
@@ -163,6 +176,19 @@ std::string ReasonToSkip(const PhysicalDevice& device) {
     can_compute |= (family.queueFlags & VK_QUEUE_COMPUTE_BIT) != 0 && family.queueCount > 0;
   }
   return can_compute ? "" : "it has no queue for computing.";
+}
+
+std::string ReasonToLeaveOut(const PhysicalDevice& device) {
+  switch (device.properties.deviceType) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
+      return "";
+    case VK_PHYSICAL_DEVICE_TYPE_CPU:
+      return "it is the processor, which 'cpu:0' is too";
+    default:
+      return "its driver does not say that it is a GPU";
+  }
 }
 
 Features FeaturesToEnable(const PhysicalDevice& device) {

@@ -49,7 +49,9 @@ struct PhysicalDevice {
   // 0 where the device cannot tell or choose.
   uint32_t min_subgroup_size = 0, max_subgroup_size = 0;
   bool can_require_subgroup_size = false;
-  uint32_t multiprocessor_count = 0;  // of NVIDIA's; 0: unknown
+  uint32_t unit_count = 0;          // multiprocessors or compute units; 0: unknown
+  uint32_t subgroups_per_unit = 0;  // 0: unknown
+  bool has_integer_dot = false;     // in hardware
   uint64_t max_buffer_bytes = 0;
   uint64_t import_alignment = 0;  // of host memory; 0: no import
   VkPhysicalDeviceMemoryProperties memory = {};
@@ -75,6 +77,8 @@ PhysicalDevice QueryPhysicalDevice(VkPhysicalDevice handle);
 
 // Why this driver cannot use the device; empty when it can.
 std::string ReasonToSkip(const PhysicalDevice& device);
+// Why "auto" leaves out a device that it can use: it is no GPU. Empty for GPUs.
+std::string ReasonToLeaveOut(const PhysicalDevice& device);
 
 // The features and extensions that a VkDevice of ours is made with.
 Features FeaturesToEnable(const PhysicalDevice& device);

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/thread_end.h"
 #include "drivers/vulkan/busy_threads.h"
 #include "drivers/vulkan/device.h"
 
@@ -268,9 +269,11 @@ void Scheduler::SubmitLocked(Lane& lane, Work* work, Effects* effects) {
   info.waitSemaphoreCount = wait_count;
   info.pWaitSemaphores = semaphores;
   info.pWaitDstStageMask = stages;
-  VkCommandBuffer commands = work->native();
-  info.commandBufferCount = 1;
-  info.pCommandBuffers = &commands;
+  VkCommandBuffer commands[3];
+  if (work->time) commands[info.commandBufferCount++] = work->timer->start();
+  commands[info.commandBufferCount++] = work->native();
+  if (work->time) commands[info.commandBufferCount++] = work->timer->end();
+  info.pCommandBuffers = commands;
   info.signalSemaphoreCount = 1;
   info.pSignalSemaphores = &queue.timeline;
   ++submission_count_;
@@ -407,6 +410,11 @@ void Scheduler::End(Work* work) {
     if (status.ok() && work->kind == WorkKind::kCommands) {
       auto read = [work] { return work->commands->FailureOf(*work->instance); };
       status = CatchAll(read);
+    }
+    if (status.ok() && work->time) {
+      Result<int64_t> taken = work->timer->ReadNanoseconds();
+      if (taken.ok()) work->time->Add(*taken);
+      status = taken.status();
     }
   }
   // Before the signals: who is told that the work is done finds its buffers released.
@@ -558,16 +566,6 @@ Status Scheduler::health() const {
   return lost_;
 }
 
-// The last reference to a device may go on a thread of its own; that one ends by itself.
-void Scheduler::JoinOrDetach(std::thread& thread) {
-  if (!thread.joinable()) return;
-  if (thread.get_id() == std::this_thread::get_id()) {
-    thread.detach();
-  } else {
-    thread.join();
-  }
-}
-
 void Scheduler::Stop() {
   {
     std::lock_guard lock(mutex_);
@@ -575,8 +573,8 @@ void Scheduler::Stop() {
     host_call_arrived_.notify_all();
     for (HardwareQueue& queue : queues_) queue.changed.notify_all();
   }
-  JoinOrDetach(host_thread_);
-  for (HardwareQueue& queue : queues_) JoinOrDetach(queue.watcher);
+  JoinOrLeave(host_thread_);
+  for (HardwareQueue& queue : queues_) JoinOrLeave(queue.watcher);
   const DeviceHandle& device = *handle_;
   for (uint32_t q = 0; q < queue_count_; ++q) {
     device.vk.vkDestroySemaphore(device.device, queues_[q].timeline, nullptr);

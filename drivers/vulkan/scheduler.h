@@ -106,7 +106,6 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   bool WatchAllLocked();
   void RunWatcher(uint32_t queue);
   void RunHostCalls();
-  void JoinOrDetach(std::thread& thread);
 
   static thread_local Activity* t_activity_;
 

@@ -11,6 +11,7 @@
 
 #include "drivers/vulkan/command_buffer.h"
 #include "drivers/vulkan/semaphore.h"
+#include "drivers/vulkan/timer.h"
 #include "hal/device.h"
 
 namespace halyard::drivers::vulkan {
@@ -60,6 +61,8 @@ struct Work {
   bool is_transfer = false;               // kOwn: runs on the transfer queue
   Allocation staging;                     // kOwn: bytes of an update; small ones are kept
   hal::HostCall call;                     // kHostCall
+  Ref<hal::CommandTime> time;             // kCommands, when somebody asks; measured by `timer`
+  std::unique_ptr<Timer> timer;           // made at the first use and kept
 
   QueuePoint point;  // in flight: reached when the work is done
   Status outcome;    // before the signals

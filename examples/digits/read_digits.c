@@ -2,9 +2,8 @@
 /* Reads handwritten digits with the model beside it and shows what Halyard did: devices, placement,
  * fusion, memory and time. What ./demo runs; the smaller program to copy from is ../host_app.c.
  *
- * usage: read_digits FOLDER, the folder with digits.onnx and the .npy files. Exit status: 0 done, 1
- * wrong usage, 2 a file is bad, 3 Halyard failed, 4 fewer digits were read than the model is known
- * to read. */
+ * usage: read_digits FOLDER, the folder with digits.onnx and the .npy files; --help has the exit
+ * statuses. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <stdint.h>
@@ -16,6 +15,14 @@
 #include "halyard.h"
 
 enum { SIDE = 8, PIXELS = SIDE * SIDE, CLASSES = 10, SHOWN_PER_ROW = 4, RUNS = 201 };
+
+static const char kUsage[] = "usage: read_digits FOLDER\n";
+static const char kHelp[] =
+    "Reads handwritten digits with FOLDER/digits.onnx and shows the devices, the placement, the\n"
+    "fusion groups, the time of each phase and the memory. FOLDER also holds the .npy files of\n"
+    "images, labels and held-out digits: examples/digits of the repository is one.\n"
+    "Exit status: 0 done; 1 wrong usage; 2 a file is bad; 3 Halyard failed; 4 fewer digits were\n"
+    "read than the model is known to read.\n";
 
 /* The accuracy that train.py states, in digits of the 360 held out. */
 enum { KNOWN_RIGHT = 359 };
@@ -233,8 +240,12 @@ static int ReadDigits(hy_session_t* session, const char* folder, double* first_r
 }
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    fprintf(stderr, "usage: read_digits FOLDER\n");
+  if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+    printf("%s%s", kUsage, kHelp);
+    return 0;
+  }
+  if (argc != 2 || argv[1][0] == '-') {
+    fprintf(stderr, "%s", kUsage);
     return 1;
   }
   char path[4096];

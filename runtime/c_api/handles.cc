@@ -94,6 +94,21 @@ Result<hy_result> WriteText(std::string_view text, hy_writer writer, void* conte
   return result;
 }
 
+Result<FallbackPolicy> ReadPolicy(hy_policy policy, FallbackPolicy inherited) {
+  switch (policy) {
+    case HY_POLICY_DEFAULT:
+      return inherited;
+    case HY_POLICY_ERROR:
+      return FallbackPolicy::kError;
+    case HY_POLICY_FALLBACK:
+      return FallbackPolicy::kFallback;
+    case HY_POLICY_FALLBACK_WARN:
+      return FallbackPolicy::kFallbackWarn;
+    default:
+      return InvalidArgument("There is no policy {}.", policy);
+  }
+}
+
 }  // namespace halyard::runtime
 
 hy_string hy_last_error(void) { return halyard::runtime::ToC(halyard::runtime::LastError()); }

@@ -118,6 +118,9 @@ class ExclusiveUse {
   bool owns_;
 };
 
+// `inherited`: what HY_POLICY_DEFAULT stands for.
+Result<FallbackPolicy> ReadPolicy(hy_policy policy, FallbackPolicy inherited);
+
 inline constexpr uint32_t kMaxStructBytes = 4096;
 
 // Checks the head of a caller's struct. `first_size` is the size that its first version had.
@@ -142,6 +145,24 @@ Status WriteStruct(const T& from, hy_struct_type type, size_t first_size, std::s
   const size_t size = std::min<size_t>(out->struct_size, sizeof(T));
   std::memcpy(reinterpret_cast<char*>(out) + kHead, reinterpret_cast<const char*>(&from) + kHead,
               size - kHead);
+  return OkStatus();
+}
+// Calls `write(type, head)` for each struct that an info struct's `next` leads to; it skips types that
+// it does not know and checks the others.
+template <typename Write>
+Status WriteChain(const void* next, Write&& write) {
+  struct Head {
+    uint32_t struct_size;
+    hy_struct_type type;
+    const void* next;
+  };
+  constexpr int kMaxChain = 64;  // a longer one runs in a circle
+  int count = 0;
+  for (auto* head = static_cast<const Head*>(next); head != nullptr;
+       head = static_cast<const Head*>(head->next)) {
+    if (++count > kMaxChain) return InvalidArgument("A chain has more than {} structs.", kMaxChain);
+    HY_TRY(write(head->type, const_cast<void*>(static_cast<const void*>(head))));
+  }
   return OkStatus();
 }
 // Element `index` of an array whose elements have the struct_size of the first.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// C functions of the library itself, instances, drivers and devices.
+// C functions of the library itself, instances and drivers.
 #include "runtime/c_api/handles.h"
-#include "runtime/report.h"
 
 using namespace halyard;           // NOLINT: the C functions are the outermost layer
 using namespace halyard::runtime;  // NOLINT
@@ -20,22 +19,6 @@ struct DeviceLine {
   const DriverState* driver;
   const hal::DeviceInfo* info;
 };
-
-hy_device_kind KindOf(hal::DeviceType type) {
-  switch (type) {
-    case hal::DeviceType::kCpu:
-      return HY_DEVICE_KIND_CPU;
-    case hal::DeviceType::kIntegratedGpu:
-      return HY_DEVICE_KIND_INTEGRATED_GPU;
-    case hal::DeviceType::kDiscreteGpu:
-      return HY_DEVICE_KIND_DISCRETE_GPU;
-    case hal::DeviceType::kVirtualGpu:
-      return HY_DEVICE_KIND_VIRTUAL_GPU;
-    case hal::DeviceType::kOther:
-      break;
-  }
-  return HY_DEVICE_KIND_OTHER;
-}
 
 }  // namespace
 
@@ -61,13 +44,10 @@ hy_result hy_instance_create(const hy_instance_desc* desc, hy_instance_t** out_i
       };
     }
     options.log_level = static_cast<LogLevel>(d.log_level);
-    for (const hy_policy policy : {d.on_missing_device, d.on_unsupported_op}) {
-      if (policy < HY_POLICY_DEFAULT || policy > HY_POLICY_FALLBACK) {
-        return InvalidArgument("There is no policy {}.", policy);
-      }
-    }
-    options.fall_back_on_missing_device = d.on_missing_device != HY_POLICY_ERROR;
-    options.fall_back_on_unsupported_op = d.on_unsupported_op != HY_POLICY_ERROR;
+    HY_ASSIGN(options.on_missing_device,
+              ReadPolicy(d.on_missing_device, FallbackPolicy::kFallbackWarn));
+    HY_ASSIGN(options.on_unsupported_op,
+              ReadPolicy(d.on_unsupported_op, FallbackPolicy::kFallback));
     if (d.driver_count > 0) HY_REQUIRE(d.drivers);
     for (size_t i = 0; i < d.driver_count; ++i) {
       HY_ASSIGN(auto name, ToString(d.drivers[i], "drivers"));
@@ -112,57 +92,8 @@ hy_result hy_enumerate_devices(hy_instance_t* instance, hy_device_info* infos, s
       info.name = ToC(lines[i].info->name);
       info.driver = ToC(lines[i].driver->name);
       info.uuid = ToC(lines[i].info->uuid);
+      info.left_out = ToC(lines[i].info->left_out);
       return WriteStruct(info, HY_STRUCT_DEVICE_INFO, kDeviceInfoSize, "hy_device_info", out);
     });
-  });
-}
-
-hy_result hy_device_open(hy_instance_t* instance, hy_string path, hy_device_t** out_device) {
-  return Guarded([&]() -> Status {
-    HY_REQUIRE(instance);
-    HY_REQUIRE(out_device);
-    HY_ASSIGN(const std::string name, ToString(path, "path"));
-    auto handle = std::make_unique<hy_device>();
-    handle->instance = instance->instance;
-    HY_ASSIGN(handle->device, instance->instance->OpenDevice(name));
-    const hal::Identity& identity = handle->device->capabilities().identity;
-    handle->path = handle->device->path();
-    handle->name = identity.name.ValueOr("");
-    handle->driver = handle->path.substr(0, handle->path.find(':'));
-    handle->uuid = identity.uuid.ValueOr("");
-    *out_device = handle.release();
-    return OkStatus();
-  });
-}
-
-void hy_device_release(hy_device_t* device) { ReleaseHandle(device); }
-
-hy_result hy_device_get_info(hy_device_t* device, hy_device_info* info) {
-  return Guarded([&]() -> Status {
-    HY_REQUIRE(device);
-    HY_REQUIRE(info);
-    const hal::Capabilities& capabilities = device->device->capabilities();
-    hy_device_info out = HY_DEVICE_INFO_INIT;
-    out.path = ToC(device->path);
-    out.name = ToC(device->name);
-    out.driver = ToC(device->driver);
-    out.uuid = ToC(device->uuid);
-    out.kind = KindOf(capabilities.identity.type.ValueOr(hal::DeviceType::kOther));
-    out.unit_count = capabilities.compute.unit_count.ValueOr(-1);
-    out.worker_count = capabilities.compute.usable_worker_count.ValueOr(-1);
-    out.memory_bytes = capabilities.memory.total_bytes.ValueOr(-1);
-    out.memory_limit_bytes = capabilities.memory.limit_bytes.ValueOr(-1);
-    out.buffer_alignment = device->device->buffer_alignment();
-    return WriteStruct(out, HY_STRUCT_DEVICE_INFO, kDeviceInfoSize, "hy_device_info", info);
-  });
-}
-
-hy_result hy_device_report(hy_device_t* device, hy_report_format format, hy_writer writer,
-                           void* context) {
-  return Guarded([&]() -> Result<hy_result> {
-    HY_REQUIRE(device);
-    HY_ASSIGN(const std::string text,
-              MakeDeviceReport(*device->device, static_cast<ReportFormat>(format)));
-    return WriteText(text, writer, context);
   });
 }

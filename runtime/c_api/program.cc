@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/quantity.h"
 #include "compiler/program/file.h"
 #include "runtime/c_api/handles.h"
 #include "runtime/compile.h"
@@ -62,6 +63,57 @@ Status MakeHandle(std::shared_ptr<Instance> instance, std::shared_ptr<LoadedProg
     handle->output_shapes.push_back(FormatDims(p, t));
   }
   *out = handle.release();
+  return OkStatus();
+}
+
+// "cuda" is "cuda:0"; the options of a path are not part of a device's name.
+Result<std::string> ReadDeviceName(hy_string text, std::string_view field) {
+  HY_ASSIGN(const std::string path, ToString(text, field));
+  HY_ASSIGN(hal::DevicePath parsed, hal::ParseDevicePath(path));
+  parsed.options.clear();
+  return hal::FormatDevicePath(parsed);
+}
+
+Status ReadPlacement(const hy_compile_desc& d, CompileJob& job) {
+  place::Options& placement = job.options.placement;
+  if (d.affinity_count > 0) HY_REQUIRE(d.affinities);
+  for (size_t i = 0; i < d.affinity_count; ++i) {
+    const hy_affinity& given = d.affinities[i];
+    place::Affinity& affinity = placement.affinities.emplace_back();
+    HY_ASSIGN(affinity.pattern, ToString(given.pattern, "affinities"));
+    if (affinity.pattern.empty()) return InvalidArgument("Affinity {} has no pattern.", i);
+    HY_ASSIGN(affinity.device, ReadDeviceName(given.device, "affinities"));
+    switch (given.kind) {
+      case HY_AFFINITY_REQUIRE:
+        affinity.strength = place::Strength::kRequire;
+        break;
+      case HY_AFFINITY_PREFER:
+        affinity.strength = place::Strength::kPrefer;
+        break;
+      case HY_AFFINITY_FORBID:
+        affinity.strength = place::Strength::kForbid;
+        break;
+      default:
+        return InvalidArgument("There is no affinity kind {}.", given.kind);
+    }
+  }
+  if (d.memory_cap_count > 0) HY_REQUIRE(d.memory_caps);
+  for (size_t i = 0; i < d.memory_cap_count; ++i) {
+    place::MemoryCap& cap = placement.memory_caps.emplace_back();
+    HY_ASSIGN(cap.device, ReadDeviceName(d.memory_caps[i].device, "memory_caps"));
+    cap.bytes = d.memory_caps[i].size_bytes;
+    if (cap.bytes < 1) {
+      return InvalidArgument("The memory cap of '{}' is {} bytes; it must be at least 1.",
+                             cap.device, cap.bytes);
+    }
+    for (size_t j = 0; j < i; ++j) {
+      if (placement.memory_caps[j].device == cap.device) {
+        return InvalidArgument("Device '{}' has two memory caps.", cap.device);
+      }
+    }
+  }
+  job.verify_plan = d.verify_plan != 0;
+  job.replan = d.replan != 0;
   return OkStatus();
 }
 
@@ -129,17 +181,17 @@ hy_result hy_program_compile(hy_instance_t* instance, const hy_compile_desc* des
     }
     HY_ASSIGN(job.devices, ReadDevices(d.devices, d.device_count));
     if (job.devices.empty()) {
-      HY_ASSIGN(job.devices, instance->instance->OpenDevices("auto", &job.fallbacks));
+      HY_ASSIGN(job.devices, instance->instance->OpenAutomatic(&job.fallbacks, &job.left_out));
     }
     HY_ASSIGN(job.options.symbol_values, ReadSymbols(d.symbols, d.symbol_count));
-    if (d.on_unsupported_op < HY_POLICY_DEFAULT || d.on_unsupported_op > HY_POLICY_FALLBACK) {
-      return InvalidArgument("There is no policy {}.", d.on_unsupported_op);
-    }
-    job.options.allow_fallback = d.on_unsupported_op == HY_POLICY_DEFAULT
-                                     ? instance->instance->options().fall_back_on_unsupported_op
-                                     : d.on_unsupported_op == HY_POLICY_FALLBACK;
+    HY_ASSIGN(const FallbackPolicy policy,
+              ReadPolicy(d.on_unsupported_op, instance->instance->options().on_unsupported_op));
+    job.options.allow_fallback = policy != FallbackPolicy::kError;
+    job.warns_of_fallbacks = policy == FallbackPolicy::kFallbackWarn;
+    HY_TRY(ReadPlacement(d, job));
     job.options.tune = d.disable_tuning == 0;
     job.options.fast_reductions = d.fast_reductions != 0;
+    job.options.vendor_libraries = d.vendor_libraries != 0;
     if (d.precision != HY_PRECISION_AS_GIVEN && d.precision != HY_PRECISION_F16) {
       return InvalidArgument("There is no precision {}.", d.precision);
     }
@@ -149,6 +201,11 @@ hy_result hy_program_compile(hy_instance_t* instance, const hy_compile_desc* des
       job.progress = [progress = d.progress, context = d.progress_context](std::string_view phase,
                                                                            double fraction) {
         progress(context, ToC(phase), fraction);
+      };
+    }
+    if (d.should_stop != nullptr) {
+      job.should_stop = [should_stop = d.should_stop, context = d.progress_context] {
+        return should_stop(context) != 0;
       };
     }
     HY_ASSIGN(auto program, Compile(instance->instance, std::move(job)));
@@ -174,10 +231,7 @@ hy_result hy_program_check(hy_instance_t* instance, const hy_program_load_desc* 
     HY_REQUIRE(instance);
     HY_ASSIGN(LoadRequest request, ReadLoad(desc));
     const std::vector<program::Device>& wanted = request.program.devices;
-    if (!request.devices.empty() && request.devices.size() != wanted.size()) {
-      return InvalidArgument("The program is for {} devices; {} are given.", wanted.size(),
-                             request.devices.size());
-    }
+    if (!request.devices.empty()) HY_TRY(CheckDevices(request.program, request.devices));
     for (size_t i = 0; i < wanted.size(); ++i) {
       Ref<hal::Device> device;
       if (!request.devices.empty()) {
@@ -222,8 +276,8 @@ hy_result hy_program_io(hy_program_t* program, hy_io_kind kind, hy_tensor_info* 
       info.name = ToC(tensors[i].name);
       info.dtype = static_cast<hy_dtype>(tensors[i].dtype);
       if (tensors[i].dims.size() > HY_MAX_RANK) {
-        return Unimplemented("'{}' has {} dimensions; this interface passes at most {}.",
-                             tensors[i].name, tensors[i].dims.size(), HY_MAX_RANK);
+        return Unimplemented("'{}' has {}; this interface passes at most {}.", tensors[i].name,
+                             Counted(tensors[i].dims.size(), "dimension"), HY_MAX_RANK);
       }
       info.rank = static_cast<uint32_t>(tensors[i].dims.size());
       for (size_t d = 0; d < tensors[i].dims.size(); ++d) {
@@ -262,6 +316,7 @@ hy_result hy_program_memory(hy_program_t* program, const hy_symbol_value* symbol
       info.constant_bytes = memory[i].constant_bytes;
       info.activation_bytes = memory[i].activation_bytes;
       info.io_bytes = memory[i].io_bytes;
+      info.staging_bytes = memory[i].staging_bytes;
       return WriteStruct(info, HY_STRUCT_MEMORY_INFO, kMemoryInfoSize, "hy_memory_info", out);
     });
   });

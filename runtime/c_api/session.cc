@@ -2,6 +2,7 @@
 // C functions of buffers, sessions and events.
 #include <algorithm>
 
+#include "base/quantity.h"
 #include "runtime/c_api/handles.h"
 #include "runtime/compile.h"
 
@@ -12,7 +13,20 @@ namespace {
 
 constexpr size_t kSessionDescSize = 32;
 constexpr size_t kTensorSize = 184;
-static_assert(sizeof(hy_session_desc) >= kSessionDescSize && sizeof(hy_tensor) >= kTensorSize);
+constexpr size_t kBufferDescSize = 32;
+constexpr size_t kCommandTimeSize = 120;
+static_assert(sizeof(hy_session_desc) >= kSessionDescSize && sizeof(hy_tensor) >= kTensorSize &&
+              sizeof(hy_buffer_desc) >= kBufferDescSize &&
+              sizeof(hy_command_time) >= kCommandTimeSize);
+
+Result<hal::BufferRange> RangeOf(const hy_buffer& buffer, size_t offset, size_t size_bytes) {
+  const auto limited = [](size_t value) {
+    return static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX));
+  };
+  const hal::BufferRange range{buffer.buffer.get(), limited(offset), limited(size_bytes)};
+  HY_TRY(hal::CheckRange("the buffer", range.offset, range.size_bytes, range.buffer->size_bytes()));
+  return range;
+}
 
 Result<CallTensor> ReadTensor(const hy_tensor* from, std::string_view what, size_t index,
                               bool is_input) {
@@ -52,6 +66,16 @@ Status ReadCall(hy_session_t* session, const hy_tensor* inputs, size_t input_cou
                 hy_tensor* outputs, size_t output_count) {
   if (input_count > 0) HY_REQUIRE(inputs);
   if (output_count > 0) HY_REQUIRE(outputs);
+  // Before any element is read: what the caller counts need not be there.
+  const program::Entry& entry = session->session->program().program().entries.front();
+  if (input_count != entry.inputs.size()) {
+    return InvalidArgument("The call gives {}; the program has {}.", Counted(input_count, "input"),
+                           entry.inputs.size());
+  }
+  if (output_count != entry.outputs.size()) {
+    return InvalidArgument("The call gives {}; the program has {}.",
+                           Counted(output_count, "output"), entry.outputs.size());
+  }
   session->inputs.clear();
   session->outputs.clear();
   for (size_t i = 0; i < input_count; ++i) {
@@ -81,18 +105,53 @@ void WriteResults(const hy_session_t* session, hy_tensor* outputs) {
 }  // namespace
 
 hy_result hy_buffer_create(hy_device_t* device, size_t size_bytes, hy_buffer_t** out_buffer) {
+  hy_buffer_desc desc = HY_BUFFER_DESC_INIT;
+  desc.size_bytes = size_bytes;
+  return hy_buffer_create_from(device, &desc, out_buffer);
+}
+
+hy_result hy_buffer_create_from(hy_device_t* device, const hy_buffer_desc* desc,
+                                hy_buffer_t** out_buffer) {
   return Guarded([&]() -> Status {
     HY_REQUIRE(device);
+    HY_REQUIRE(desc);
     HY_REQUIRE(out_buffer);
-    if (size_bytes > static_cast<size_t>(INT64_MAX)) {
-      return OutOfMemory("A buffer of {} bytes is impossible.", size_bytes);
+    hy_buffer_desc d = HY_BUFFER_DESC_INIT;
+    HY_TRY(ReadStruct(desc, HY_STRUCT_BUFFER_DESC, kBufferDescSize, "hy_buffer_desc", d));
+    if (d.memory < HY_MEMORY_HOST_VISIBLE || d.memory > HY_MEMORY_DEVICE) {
+      return InvalidArgument("There is no kind of memory {}.", d.memory);
     }
+    if (d.size_bytes > static_cast<size_t>(INT64_MAX)) {
+      return OutOfMemory("A buffer of {} bytes is impossible.", d.size_bytes);
+    }
+    const auto kind =
+        d.memory == HY_MEMORY_DEVICE ? hal::MemoryKind::kDevice : hal::MemoryKind::kHostVisible;
     auto handle = std::make_unique<hy_buffer>();
     handle->device = device->device;
-    HY_ASSIGN(handle->buffer, device->device->AllocateBuffer(hal::MemoryKind::kHostVisible,
-                                                             static_cast<int64_t>(size_bytes)));
+    HY_ASSIGN(handle->buffer,
+              device->device->AllocateBuffer(kind, static_cast<int64_t>(d.size_bytes)));
     *out_buffer = handle.release();
     return OkStatus();
+  });
+}
+
+hy_result hy_buffer_write(hy_buffer_t* buffer, size_t offset, const void* data, size_t size_bytes) {
+  return Guarded([&]() -> Status {
+    HY_REQUIRE(buffer);
+    HY_ASSIGN(const hal::BufferRange range, RangeOf(*buffer, offset, size_bytes));
+    if (size_bytes == 0) return OkStatus();
+    HY_REQUIRE(data);
+    return Upload(*buffer->device, {static_cast<const uint8_t*>(data), size_bytes}, range);
+  });
+}
+
+hy_result hy_buffer_read(hy_buffer_t* buffer, size_t offset, void* data, size_t size_bytes) {
+  return Guarded([&]() -> Status {
+    HY_REQUIRE(buffer);
+    HY_ASSIGN(const hal::BufferRange range, RangeOf(*buffer, offset, size_bytes));
+    if (size_bytes == 0) return OkStatus();
+    HY_REQUIRE(data);
+    return Download(*buffer->device, range, {static_cast<uint8_t*>(data), size_bytes});
   });
 }
 
@@ -142,12 +201,17 @@ hy_result hy_session_create(hy_program_t* program, const hy_session_desc* desc,
     if (d.on_new_shapes < HY_NEW_SHAPES_GENERIC || d.on_new_shapes > HY_NEW_SHAPES_COMPILE_LATER) {
       return InvalidArgument("There is no policy {} for new shapes.", d.on_new_shapes);
     }
+    if (d.time_runs > HY_TIME_COMMANDS) {
+      return InvalidArgument("time_runs is {}; it must be 0, 1 or 2.", d.time_runs);
+    }
     if (d.memory_limit_bytes < 0) {
       return InvalidArgument("The memory limit is {} bytes.", d.memory_limit_bytes);
     }
     SessionOptions options;
     options.on_new_shapes = static_cast<NewShapes>(d.on_new_shapes);
     if (d.memory_limit_bytes > 0) options.memory_limit_bytes = d.memory_limit_bytes;
+    options.time_runs = d.time_runs != 0;
+    options.time_commands = d.time_runs == HY_TIME_COMMANDS;
     options.interpreter = MakeInterpreter();
     auto handle = std::make_unique<hy_session>();
     handle->instance = program->instance;
@@ -208,6 +272,45 @@ hy_result hy_event_status(hy_event_t* event) {
   return Guarded([&]() -> Status {
     HY_REQUIRE(event);
     return event->event.Wait(0);
+  });
+}
+
+hy_result hy_event_device_time(hy_event_t* event, int64_t* out_ns) {
+  return Guarded([&]() -> Status {
+    HY_REQUIRE(event);
+    HY_REQUIRE(out_ns);
+    HY_ASSIGN(*out_ns, event->event.DeviceNanoseconds());
+    return OkStatus();
+  });
+}
+
+hy_result hy_event_command_times(hy_event_t* event, hy_command_time* times, size_t* count) {
+  return Guarded([&]() -> Result<hy_result> {
+    HY_REQUIRE(event);
+    HY_REQUIRE(count);
+    if (!event->event.profile) {
+      return FailedPrecondition(
+          "The commands of the run were not timed; its session must be created with time_runs = "
+          "2.");
+    }
+    const std::vector<TimedCommand>& commands = event->event.profile->commands();
+    return WriteArray(times, count, commands.size(), [&](size_t i, hy_command_time* time) {
+      const TimedCommand& from = commands[i];
+      hy_command_time out = HY_COMMAND_TIME_INIT;
+      out.label = ToC(from.label);
+      out.device = ToC(from.device);
+      out.kind = static_cast<hy_timed_kind>(from.kind);
+      out.queue = from.queue;
+      out.start_ns = from.start_ns;
+      out.submitted_ns = from.submitted_ns;
+      out.end_ns = from.end_ns;
+      out.device_ns = from.device_ns;
+      out.bytes = from.bytes;
+      out.flops = from.flops;
+      out.live_bytes = from.live_bytes;
+      out.product = static_cast<hy_dtype>(from.product);
+      return WriteStruct(out, HY_STRUCT_COMMAND_TIME, kCommandTimeSize, "hy_command_time", time);
+    });
   });
 }
 

@@ -47,21 +47,56 @@ TEST(Env, Flags) {
     ScopedEnv env("HALYARD_VALIDATE", off);
     EXPECT_FALSE(EnvFlag(EnvVar::kValidate)) << off;
   }
-  for (const char* on : {"1", "true", "yes", "2"}) {
+  for (const char* on : {"1", "true", "yes", "on", "ON", "Yes"}) {
     ScopedEnv env("HALYARD_VALIDATE", on);
     EXPECT_TRUE(EnvFlag(EnvVar::kValidate)) << on;
   }
 }
 
+TEST(Env, ABadValueTurnsNothingOn) {
+  for (const EnvVarInfo& row : EnvTable()) {
+    if (row.form != "flag") continue;
+    const bool by_default = row.default_value == "1";
+    for (const char* bad : {"maybe", "x", "2", "-1", "10", " 1", "1 ", "onn", "o"}) {
+      ScopedEnv env(row.name.data(), bad);
+      EXPECT_EQ(EnvFlag(row.variable), by_default) << row.name << "=" << bad;
+      EXPECT_EQ(CheckEnvironment(),
+                std::vector<std::string>{"The environment variable " + std::string(row.name) +
+                                         " is '" + bad + "'; it takes 0 or 1, and " +
+                                         std::string(row.default_value) + " holds."});
+    }
+  }
+}
+
 TEST(Env, NumbersOutsideTheRangeAreIgnored) {
   unsetenv("HALYARD_THREADS");
-  EXPECT_EQ(EnvInt(EnvVar::kThreads, 7, 0, 100), 0);  // the table's default
-  for (const char* bad : {"x", "12x", "-1", "101", "99999999999999999999", "1.5"}) {
-    ScopedEnv env("HALYARD_THREADS", bad);
-    EXPECT_EQ(EnvInt(EnvVar::kThreads, 7, 0, 100), 7) << bad;
+  EXPECT_EQ(EnvInt(EnvVar::kThreads), 0);
+  EXPECT_EQ(EnvInt(EnvVar::kSpin), 50);
+  for (const char* bad : {"x", "12x", "-1", "1000001", "99999999999999999999", "1.5"}) {
+    ScopedEnv env("HALYARD_SPIN_US", bad);
+    EXPECT_EQ(EnvInt(EnvVar::kSpin), 50) << bad;
   }
   ScopedEnv env("HALYARD_THREADS", "12");
-  EXPECT_EQ(EnvInt(EnvVar::kThreads, 7, 0, 100), 12);
+  EXPECT_EQ(EnvInt(EnvVar::kThreads), 12);
+}
+
+TEST(Env, ValuesThatAreNotTakenAreNamed) {
+  EXPECT_TRUE(CheckEnvironment().empty());
+  ScopedEnv log("HALYARD_LOG", "bogus"), threads("HALYARD_THREADS", "5000"),
+      validate("HALYARD_VALIDATE", "maybe"), spin("HALYARD_SPIN_US", "1000000"),
+      map("HALYARD_PERF_MAP", "on"), folder("HALYARD_CACHE_DIR", "anything");
+  EXPECT_EQ(
+      CheckEnvironment(),
+      (std::vector<std::string>{
+          "The environment variable HALYARD_VALIDATE is 'maybe'; it takes 0 or 1, and 0 holds.",
+          "The environment variable HALYARD_LOG is 'bogus'; it takes error, warning, info, "
+          "debug or off, and warning holds.",
+          "The environment variable HALYARD_THREADS is '5000'; it takes a whole number from 0 "
+          "to 4096, and 0 holds."}));
+  ScopedEnv words("HALYARD_LOG", "error warning");
+  EXPECT_EQ(CheckEnvironment().size(), 3u);
+  ScopedEnv good("HALYARD_LOG", "debug");
+  EXPECT_EQ(CheckEnvironment().size(), 2u);
 }
 
 TEST(Env, DocumentIsCurrent) {

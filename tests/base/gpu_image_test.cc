@@ -41,6 +41,31 @@ TEST(GpuImageTest, IsReadAsWritten) {
   EXPECT_EQ(image->kernels[2].flags, kGpuEntryWaitsItself);
 }
 
+TEST(GpuImageTest, LibraryRecordsFollowTheirKernels) {
+  GpuLibraryMatmul matmul;
+  matmul.m = 7;
+  const auto bytes = AddLibraryMatmuls(MakeImage(), {{1, matmul}});
+  ASSERT_TRUE(bytes.ok()) << bytes.status().ToString();
+  const auto image = ReadGpuImage(*bytes);
+  ASSERT_TRUE(image.ok()) << image.status().ToString();
+  ASSERT_EQ(image->kernels.size(), 3u);
+  EXPECT_TRUE(image->kernels[0].library.empty());
+  EXPECT_TRUE(image->kernels[2].library.empty());
+  GpuLibraryMatmul read;
+  ASSERT_EQ(image->kernels[1].library.size(), sizeof(read));
+  std::memcpy(&read, image->kernels[1].library.data(), sizeof(read));
+  EXPECT_EQ(read, matmul);
+  EXPECT_FALSE(AddLibraryMatmuls(MakeImage(), {{3, matmul}}).ok());
+  // One without its kernel before it: the flags of the first entry say that it is one.
+  std::vector<uint8_t> bad = MakeImage();
+  const uint32_t flag = kGpuEntryLibraryMatmul;
+  std::memcpy(&bad[32 + 52], &flag, sizeof(flag));
+  const auto refused = ReadGpuImage(bad);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.status().message(),
+              testing::HasSubstr("library record 'add' of a GPU image does not follow its kernel"));
+}
+
 TEST(GpuImageTest, RefusesWhatIsDamaged) {
   const std::vector<uint8_t> good = MakeImage();
   const auto error = [&](size_t offset, uint32_t value) {
@@ -58,7 +83,7 @@ TEST(GpuImageTest, RefusesWhatIsDamaged) {
               testing::HasSubstr("Entry 0 of a GPU image has its name outside"));
   EXPECT_THAT(error(40, 1 << 30),
               testing::HasSubstr("Entry 0 of a GPU image has its module outside"));
-  EXPECT_THAT(error(84, 2), testing::HasSubstr("'add' of a GPU image has the unknown flags 0x2"));
+  EXPECT_THAT(error(84, 4), testing::HasSubstr("'add' of a GPU image has the unknown flags 0x4"));
   EXPECT_THAT(error(64, 0), testing::HasSubstr("'add' of a GPU image has a workgroup of size 0"));
 }
 

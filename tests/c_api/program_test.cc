@@ -57,6 +57,39 @@ TEST_F(CApiProgramTest, SecondCompileComesFromTheCache) {
   EXPECT_THAT(log_, testing::IsEmpty());
 }
 
+// The callback is asked until it stops the compile; later compiles of a program do not ask it.
+TEST_F(CApiProgramTest, ACallbackStopsACompile) {
+  const auto instance = MakeLogged();
+  int left = 3;
+  hy_compile_desc desc = HY_COMPILE_DESC_INIT;
+  desc.progress_context = &left;
+  desc.should_stop = [](void* context) -> int32_t { return --*static_cast<int*>(context) < 0; };
+  const std::string endless = Write("endless.onnx", "endless"), copy = Write("copy.onnx", "copy");
+  desc.onnx_path = hy::View(endless);
+  hy_program_t* none = nullptr;
+  EXPECT_EQ(hy_program_compile(instance.get(), &desc, &none), HY_ABORTED);
+  EXPECT_EQ(LastError(), "Compiling was stopped.");
+  EXPECT_EQ(none, nullptr);
+  EXPECT_EQ(left, -1);
+  // Not even one from the cache.
+  desc.onnx_path = hy::View(copy);
+  CompileFile(instance, copy);
+  EXPECT_EQ(hy_program_compile(instance.get(), &desc, &none), HY_ABORTED);
+  left = 100;
+  const hy::Program program = hy::Program::Compile(instance, desc);
+  const int asked = left;
+  hy_session_desc session_desc = HY_SESSION_DESC_INIT;
+  session_desc.on_new_shapes = HY_NEW_SHAPES_COMPILE;
+  const auto session = hy::Session::Create(program, &session_desc);
+  const size_t compiles = CompileCount();
+  const std::vector<float> x = {1, 2};
+  const hy_tensor input = F32(x);
+  hy_tensor output = HY_TENSOR_INIT;
+  ASSERT_EQ(hy_session_run(session.get(), &input, 1, &output, 1), HY_OK) << LastError();
+  EXPECT_GT(CompileCount(), compiles);
+  EXPECT_EQ(left, asked);
+}
+
 TEST_F(CApiProgramTest, PrecisionIsPartOfTheKeyAndChecked) {
   const auto instance = MakeLogged();
   const std::string model = Write("model.onnx", "copy");
@@ -116,6 +149,24 @@ TEST_F(CApiProgramTest, AFolderThatOthersCanWriteToIsNotUsed) {
   ASSERT_FALSE(log_.empty());
   EXPECT_THAT(log_[0], testing::HasSubstr("Others can write to the cache folder"));
   EXPECT_EQ(OnlyEntry(), "");
+}
+
+TEST_F(CApiProgramTest, AFallbackIsARecordAndWithTheWarningPolicyALineOfTheLog) {
+  const auto instance = MakeLogged();
+  const std::string model = Write("model.onnx", "interpret");
+  hy_compile_desc desc = HY_COMPILE_DESC_INIT;
+  desc.onnx_path = hy::View(model);
+  for (const hy_policy policy : {HY_POLICY_DEFAULT, HY_POLICY_FALLBACK, HY_POLICY_FALLBACK_WARN}) {
+    desc.on_unsupported_op = policy;
+    const auto program = hy::Program::Compile(instance, desc);
+    EXPECT_THAT(program.Report(HY_REPORT_PLACEMENT, HY_FORMAT_TEXT), testing::HasSubstr("slow"));
+  }
+  ASSERT_EQ(log_.size(), 1u);
+  EXPECT_THAT(log_[0], testing::HasSubstr("1 node of 'fake' fell back"));
+  hy_program_t* program = nullptr;
+  desc.on_unsupported_op = 4;
+  EXPECT_EQ(hy_program_compile(instance.get(), &desc, &program), HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("There is no policy 4."));
 }
 
 TEST_F(CApiProgramTest, ThreadsCompileTheSameModel) {

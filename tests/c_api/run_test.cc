@@ -438,5 +438,29 @@ TEST_F(CApiRunTest, GraphsAreRecordedAndVerified) {
   EXPECT_EQ(value, 77u);
 }
 
+TEST_F(CApiRunTest, SymbolsHaveNamesThatSizesCanSayAndSomeValue) {
+  const auto graph = hy::Graph::Create(instance_);
+  for (const std::string name :
+       {"", " ", "3", "a b", "n*2", "n,m", "min", "mod", "\xff", "?", "n\n"}) {
+    EXPECT_EQ(hy_graph_symbol(graph.get(), hy::View(name), 1, 8, 1), HY_INVALID_ARGUMENT) << name;
+  }
+  EXPECT_THAT(LastError(), testing::HasSubstr("cannot be named in sizes"));
+  EXPECT_EQ(hy_graph_symbol(graph.get(), hy::View("n"), 1, 7, 8), HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("none in [1, 7] is a multiple of 8"));
+  for (const std::string name : {"n", "_n", "n_2.size"}) graph.Symbol(name, 0, 7, 8);
+}
+
+// The count is the caller's word for how many elements there are.
+TEST_F(CApiRunTest, NoElementIsReadOfACallWithAnotherCount) {
+  const auto session = hy::Session::Create(Compile(instance_, "copy"));
+  const auto x = Random(3, 1);
+  const hy_tensor in = F32(x);
+  hy_tensor out = empty_;
+  EXPECT_EQ(hy_session_run(session.get(), &in, SIZE_MAX, &out, 1), HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("inputs; the program has 1"));
+  EXPECT_EQ(hy_session_run(session.get(), &in, 1, &out, SIZE_MAX), HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("outputs; the program has 1"));
+}
+
 }  // namespace
 }  // namespace halyard

@@ -107,6 +107,37 @@ TEST_F(CApiStructTest, NullHandlesAreAnErrorAndReleasedAsNothing) {
   hy_event_release(nullptr);
 }
 
+TEST_F(CApiStructTest, TheWrappersInstanceIsMadeAndOtherHandlesAreEmpty) {
+  const hy::Instance instance;
+  EXPECT_EQ(hy::ToString(instance.Open("cpu").info().path), "cpu:0");
+  hy_instance_desc desc = HY_INSTANCE_DESC_INIT;
+  const hy_string name = HY_STRING("cpu");
+  desc.drivers = &name;
+  desc.driver_count = 1;
+  EXPECT_EQ(hy::Instance(desc).Drivers().size(), 1u);
+  const auto fails = [](const auto& call) {
+    try {
+      call();
+    } catch (const hy::Error& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("is NULL"));
+      return error.code() == HY_INVALID_ARGUMENT;
+    }
+    return false;
+  };
+  EXPECT_FALSE(hy::Instance(nullptr));
+  EXPECT_TRUE(fails([] { hy::Instance(nullptr).Drivers(); }));
+  EXPECT_TRUE(fails([] { hy::Device().info(); }));
+  EXPECT_TRUE(fails([] { hy::Program().Io(HY_IO_INPUT); }));
+  EXPECT_TRUE(fails([] { hy::Buffer().Map(); }));
+  EXPECT_TRUE(fails([] { hy::Event().Wait(); }));
+  EXPECT_TRUE(fails([] { hy::Graph().Verify(); }));
+  EXPECT_TRUE(fails([] {
+    std::vector<hy_tensor> outputs;
+    hy::Session().Run({}, outputs);
+  }));
+  EXPECT_TRUE(fails([] { hy::Session::Create(hy::Program()); }));
+}
+
 TEST_F(CApiStructTest, SuccessClearsTheLastError) {
   hy_instance_t* instance = nullptr;
   EXPECT_EQ(hy_instance_create(nullptr, nullptr), HY_INVALID_ARGUMENT);
@@ -160,6 +191,10 @@ TEST_F(CApiStructTest, DriversAndPaths) {
   hy_device_t* none = nullptr;
   EXPECT_EQ(hy_device_open(instance.get(), hy::View("cpu:99"), &none), HY_NOT_FOUND);
   EXPECT_EQ(hy_device_open(instance.get(), hy::View("cpu:0?speed=11"), &none), HY_INVALID_ARGUMENT);
+  EXPECT_EQ(hy_device_open(hy::Instance::Create().get(), hy::View("gpu:0"), &none),
+            HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(),
+              testing::HasSubstr("There is no driver 'gpu'; this build has: cpu, cuda"));
   EXPECT_EQ(hy_device_open(instance.get(), {nullptr, 5}, &none), HY_INVALID_ARGUMENT);
   EXPECT_EQ(hy_device_open(instance.get(), hy::View("null:0"), &none), HY_INVALID_ARGUMENT);
 }

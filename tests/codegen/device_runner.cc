@@ -10,7 +10,7 @@
 namespace halyard::testing {
 namespace {
 
-constexpr int64_t kMemoryBytes = 1 << 20;
+constexpr int64_t kMemoryBytes = 16 << 20;
 
 }  // namespace
 
@@ -56,7 +56,7 @@ Status DeviceRunner::Run(uint32_t kernel, std::span<const std::span<uint8_t>> bu
   int64_t used = 0;
   for (std::span<uint8_t> bytes : buffers) {
     const auto size = static_cast<int64_t>(bytes.size());
-    if (used + size > kMemoryBytes) return Internal("The buffers take more than 1 MiB.");
+    if (used + size > kMemoryBytes) return Internal("The buffers take more than 16 MiB.");
     std::memcpy(mapped + used, bytes.data(), bytes.size());
     bindings.push_back(hal::CommandRange::Direct(memory_.get(), used, size));
     used += (size + 255) / 256 * 256;

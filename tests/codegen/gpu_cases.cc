@@ -5,6 +5,7 @@
 #include <map>
 
 #include "compiler/kernel/builder.h"
+#include "compiler/kernel/opcode.h"
 
 namespace halyard::testing {
 namespace {
@@ -356,6 +357,67 @@ void Fragments(const GpuTarget& target, Cases* cases) {
   }
 }
 
+// Products of one quad or two over tiles that hold small integers wherever they are, in groups of
+// which some are still pending when others start; the second quad has other rows of A.
+void Products(const GpuTarget& target, Cases* cases) {
+  if (target.compute_capability != 90) return;
+  constexpr int64_t kDepth = 64;
+  const int shapes[] = {8, 64, 256};
+  for (const int cols : shapes) {
+    for (int layout = 0; layout < 4; ++layout) {
+      const bool is_side_a = (layout & 1) != 0, is_side_b = (layout & 2) != 0;
+      if (is_side_b && cols % 64 != 0) continue;
+      const DType dtype = layout == 0 || layout == 3 ? DType::kBF16 : DType::kF16;
+      const int64_t quads = layout == 0 ? 2 : 1, rows = quads * kRowsOfQuad;
+      Builder b(fmt::format("products_{}_{}_{}", FormatDType(dtype), cols, layout));
+      b.SetWorkgroup(128 * quads, 1, 1, 32);
+      const BufferId x = b.Parameter("in0", DType::kU8, Access::kRead);
+      const BufferId out = b.Parameter("out", DType::kF32, Access::kReadWrite);
+      const BufferId left = b.Allocate("left", dtype, rows * kDepth, MemorySpace::kWorkgroup);
+      const BufferId right = b.Allocate("right", dtype, cols * kDepth, MemorySpace::kWorkgroup);
+      const auto i32 = [&](int64_t value) { return b.ConstInt(DType::kI32, value); };
+      for (const auto& [tile, elements] :
+           {std::pair(left, rows * kDepth), {right, cols * kDepth}}) {
+        const BufferId to = tile;
+        b.For(b.WorkitemId(0, DType::kI32), i32(elements), i32(128 * quads), [&](ValueId i) {
+          const ValueId varied = b.Add(b.Mul(i, i32(7)), b.Mul(b.Div(i, i32(256)), i32(31)));
+          const ValueId small =
+              b.And(b.Load(x, b.Rem(varied, i32(kCaseElements))), b.ConstInt(DType::kU8, 7));
+          b.Store(to, i, b.Convert(b.Convert(small, DType::kF32), dtype));
+        });
+      }
+      b.AsyncFence();
+      b.Barrier();
+      const Type type{DType::kF32, 1, FragmentUse::kAccumulator, 16, static_cast<uint16_t>(cols)};
+      const ValueId quad = b.Div(b.SubgroupId(DType::kI32), i32(kSubgroupsOfQuad));
+      const ValueId first = b.Mul(quad, i32(kRowsOfQuad * kDepth));
+      const auto sums = b.For(
+          i32(0), i32(kDepth / kDepthOfProduct), i32(1),
+          std::vector<ValueId>{b.MmaBegin(b.FragmentFill(b.F32(2), type))},
+          [&](ValueId step, std::span<const ValueId> carried) {
+            const auto operand = [&](BufferId buffer, bool is_side, ValueId base) {
+              const int64_t apart = kDepthOfProduct * (is_side ? 64 : 1);
+              Builder::TileOperand tile{buffer, b.Add(base, b.Mul(step, i32(apart)))};
+              if (is_side) tile.layout = TileLayout::kSideMajor, tile.stride = 64 * kDepth;
+              return tile;
+            };
+            const ValueId next = b.MmaAsync(b.MmaBegin(carried[0]), operand(left, is_side_a, first),
+                                            operand(right, is_side_b, i32(0)));
+            b.MmaCommit();
+            b.MmaWait(1);
+            return std::vector<ValueId>{next};
+          });
+      b.MmaWait(0);
+      const ValueId result = b.MmaEnd(sums[0]);
+      const ValueId row = b.Mul(b.SubgroupId(DType::kI32), i32(16));
+      b.FragmentStore(out, b.Mul(row, i32(cols)), result, i32(cols));
+      cases->push_back({{std::move(b).Finish(), false},
+                        {1, 1, 1},
+                        std::max<int64_t>(rows * cols, kCaseElements + kCaseSlack)});
+    }
+  }
+}
+
 using Family = void (*)(const GpuTarget&, Cases*);
 
 const std::map<std::string, Family>& Families() {
@@ -371,6 +433,7 @@ const std::map<std::string, Family>& Families() {
       {"reports", Reports},
       {"arguments", Arguments},
       {"fragments", Fragments},
+      {"products", Products},
   };
   return families;
 }

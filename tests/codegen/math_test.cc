@@ -169,12 +169,14 @@ template <typename F>
 void Measure(const std::string& target_name, DType dtype) {
   Result<Target> target = ParseTarget(target_name);
   ASSERT_TRUE(target.ok());
+  kernel::ExpandMathOptions options;
+  options.has_fma = target_name != "cpu-sse4.2";
+  options.has_scale = target_name == "cpu-avx512";
   for (const Function& function : kFunctions) {
     const auto samples = Samples<F>(function);
     const int64_t n = static_cast<int64_t>(samples.size());
     kernel::Module module;
-    module.kernels.push_back(
-        kernel::ExpandMath(MakeKernel(function.opcode, dtype, n), {target_name != "cpu-sse4.2"}));
+    module.kernels.push_back(kernel::ExpandMath(MakeKernel(function.opcode, dtype, n), options));
     const Status verified = kernel::VerifyModule(module);
     ASSERT_TRUE(verified.ok()) << verified.ToString();
     Result<cpu::CpuImage> image = cpu::EmitCpuImage(module, *target);
@@ -192,8 +194,7 @@ void Measure(const std::string& target_name, DType dtype) {
 
     // Generated code and interpreter agree bit by bit on the expansion.
     const int64_t checked = 64 * kLanes;
-    kernel::Kernel few = kernel::ExpandMath(MakeKernel(function.opcode, dtype, checked),
-                                            {target_name != "cpu-sse4.2"});
+    kernel::Kernel few = kernel::ExpandMath(MakeKernel(function.opcode, dtype, checked), options);
     AlignedBytes expected(out);
     const kernel::BufferArgument arguments[] = {{x.data(), n}, {y.data(), n}, {expected.data(), n}};
     const Status status = kernel::Interpret(few, arguments, {}, grid, &error);

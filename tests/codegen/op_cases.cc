@@ -100,6 +100,22 @@ void Arithmetic(Opcode opcode, bool has_fma, std::vector<OpCase>* cases) {
   }
 }
 
+// By numbers that are not infinite, past the range of exponents on both sides.
+void Scales(std::vector<OpCase>* cases) {
+  for (int lanes : {1, 2, 4, 5, 8, 16, 24, 32}) {
+    Frame f(NameOf(Opcode::kScale, DType::kF32, lanes), {DType::kF32, DType::kF32}, DType::kF32);
+    const ValueId least = f.b.F32(-1000, lanes);
+    const ValueId most = f.b.F32(1000, lanes);
+    const ValueId hi = f.b.Index(kCaseElements / lanes * lanes);
+    f.b.For(f.b.Index(0), hi, f.b.Index(lanes), [&](ValueId i) {
+      const ValueId x = f.b.Load(f.inputs[0], i, lanes);
+      const ValueId n = f.b.Min(most, f.b.Max(least, f.b.Load(f.inputs[1], i, lanes)));
+      f.b.Store(f.out, i, f.b.Append1(Opcode::kScale, f.b.TypeOf(x), {x, n}));
+    });
+    cases->push_back(f.Finish());
+  }
+}
+
 void Reduce(Opcode opcode, std::vector<OpCase>* cases) {
   for (DType dtype : DTypesOf(InfoOf(opcode).domain)) {
     for (int lanes : kLanes) {
@@ -411,6 +427,9 @@ std::vector<OpCase> CasesFor(Opcode opcode, bool has_fma) {
       break;
     case OpClass::kCompare:
       Arithmetic(opcode, has_fma, &cases);
+      break;
+    case OpClass::kCpu:
+      Scales(&cases);
       break;
     case OpClass::kReduce:
       Reduce(opcode, &cases);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tests/compiler/import/model_writer.h"
+#include "tests/run_command.h"
 
 namespace halyard {
 
@@ -46,17 +47,23 @@ class EndToEnd : public testing::Test {
     return CompileFile(Write("model.onnx", model.str()));
   }
 
-  // Runs the command in the folder; returns all that it wrote, sets status_.
-  std::string Run(const std::string& arguments) {
-    const std::string command = "cd " + folder_ + " && " HALYARD_COMMAND " " + arguments + " 2>&1";
-    FILE* pipe = popen(command.c_str(), "r");
-    std::string out;
-    char piece[4096];
-    while (const size_t size = fread(piece, 1, sizeof(piece), pipe)) out.append(piece, size);
-    const int status = pclose(pipe);
-    status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
-    return out;
+  // For one device and nothing else, timing nothing, past the cache; throws hy::Error.
+  hy::Program CompileFor(const hy::Device& device, const onnx::testing::Message& model,
+                         hy_policy on_unsupported_op = HY_POLICY_ERROR) const {
+    const std::string path = Write("model.onnx", model.str());
+    hy_device_t* raw = device.get();
+    hy_compile_desc desc = HY_COMPILE_DESC_INIT;
+    desc.onnx_path = hy::View(path);
+    desc.devices = &raw;
+    desc.device_count = 1;
+    desc.disable_tuning = 1;
+    desc.disable_cache = 1;
+    desc.on_unsupported_op = on_unsupported_op;
+    return hy::Program::Compile(instance_, desc);
   }
+
+  // Runs the command in the folder; returns all that it wrote, sets status_.
+  std::string Run(const std::string& arguments) { return RunCommand(folder_, arguments, &status_); }
 
   std::string folder_;
   hy::Instance instance_;

@@ -72,6 +72,32 @@ TEST_F(EndToEndRun, TheEventOfASubmittedRunKeepsItsFailure) {
   EXPECT_EQ(hy_event_status(event.get()), HY_OUT_OF_RANGE) << "also after the next run";
 }
 
+TEST_F(EndToEndRun, ATimedCommandSaysWhatItDoes) {
+  const std::vector<float> weights(16 * 32, 0.5f), x(8 * 16, 1.0f);
+  const hy::Program program = Compile(ModelOf({{Node("MatMul", {"x", "w"}, {"p"}, {}, "product"),
+                                                Node("Relu", {"p"}, {"y"}, {}, "activation")},
+                                               {FloatTensor("w", {16, 32}, weights)},
+                                               {ValueInfo("x", kF32, {"rows", 16})},
+                                               {ValueInfo("y", kF32, {"rows", 32})}}));
+  hy_session_desc desc = HY_SESSION_DESC_INIT;
+  desc.time_runs = HY_TIME_COMMANDS;
+  const auto session = hy::Session::Create(program, &desc);
+  std::vector<hy_tensor> y(1, HY_TENSOR_INIT);
+  const hy::Event event = session.Submit({TensorOf(HY_DTYPE_F32, {8, 16}, x)}, y);
+  EXPECT_EQ(ValuesOf<float>(y[0]), std::vector<float>(8 * 32, 8.0f));
+  int64_t flops = 0;
+  for (const hy_command_time& time : event.CommandTimes()) {
+    if (time.kind != HY_TIMED_DISPATCH || time.product == HY_DTYPE_INVALID) continue;
+    flops += time.flops;
+    EXPECT_EQ(time.product, HY_DTYPE_F32);
+    EXPECT_EQ(time.bytes, 4 * (8 * 16 + 16 * 32 + 8 * 32));
+    EXPECT_GE(time.device_ns, 0);
+    EXPECT_GE(time.live_bytes, 0);
+    EXPECT_LE(time.live_bytes, program.Memory({{HY_STRING("rows"), 8}})[0].activation_bytes);
+  }
+  EXPECT_EQ(flops, 2 * 8 * 16 * 32 + 8 * 32) << "one product with its activation";
+}
+
 TEST_F(EndToEndRun, TheCommandEndsWithStatus2) {
   Write("model.onnx", Rows().str());
   std::string npy("\x93NUMPY\x01\x00\x46\x00", 10);
@@ -100,7 +126,7 @@ TEST_F(EndToEndRun, ShapesThatDoNotFitAreNamed) {
   EXPECT_THAT(LastError(),
               testing::HasSubstr("Dimension 1 of input 'x' is 3; the program needs 2"));
   EXPECT_EQ(hy_session_run(session.get(), inputs, 1, &y, 1), HY_INVALID_ARGUMENT);
-  EXPECT_THAT(LastError(), testing::HasSubstr("gives 1 inputs; the program has 2"));
+  EXPECT_THAT(LastError(), testing::HasSubstr("gives 1 input; the program has 2"));
 }
 
 TEST_F(EndToEndRun, FixedSizesMustBeSizesOfInputs) {
@@ -120,8 +146,8 @@ TEST_F(EndToEndRun, FixedSizesMustBeSizesOfInputs) {
   EXPECT_EQ(compile("rows", 3), HY_OK) << LastError();
   EXPECT_EQ(compile("columns", 3), HY_INVALID_ARGUMENT);
   EXPECT_THAT(LastError(), testing::HasSubstr(
-                               "Symbol 'columns' is fixed to 3; the sizes of the inputs with names "
-                               "are: n, rows."));
+                               "The model has no size 'columns', which is to be 3; its sizes with "
+                               "names: 'n', 'rows'."));
   EXPECT_THAT(Run("run --no-tune model.onnx --shape columns=3"), testing::HasSubstr("'columns'"));
   EXPECT_EQ(status_, 2);
 }

@@ -40,8 +40,8 @@ TEST(DriverRegistry, OpensOnceAndRemembersFailures) {
     EXPECT_EQ(registry.Open("broken").status().message(), "libbroken.so is missing.");
   }
   EXPECT_EQ(opened, 1);
-  EXPECT_EQ(registry.Open("other").status().message(),
-            "There is no driver 'other'; this build has: broken.");
+  EXPECT_EQ(registry.Open("other").status().ToString(),
+            "INVALID_ARGUMENT: There is no driver 'other'; this build has: broken.");
 }
 
 TEST(DriverRegistry, AllDrivers) {

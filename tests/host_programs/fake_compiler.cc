@@ -3,8 +3,9 @@
 // that the runtime, the C API and the cache are tested without LLVM. The model's bytes are text:
 // "copy" gives y = x for f32[n]; "fill" makes every element 0x3f800000 (1.0f); "bad" fails; "throw"
 // throws; "interpret" runs y = x in the interpreter; "slow" copies, and waits for a file "go" when
-// sizes are fixed; "no sizes" in it makes fixed sizes an error. The number of compiles is appended
-// to the file that HALYARD_FAKE_COMPILER_LOG names.
+// sizes are fixed; "endless" makes a file "begun" and compiles until it is stopped; "no sizes" in
+// it makes fixed sizes an error. The number of compiles is appended to the file that
+// HALYARD_FAKE_COMPILER_LOG names.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -46,12 +47,24 @@ void AwaitFile(const char* name) {
   while (!std::filesystem::exists(path)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
+// Two minutes are long enough for who looks whether the compile can be stopped.
+Result<CompileResult> CompileEndlessly(const CompileRequest& request) {
+  const auto folder = std::filesystem::path(std::getenv("HALYARD_FAKE_COMPILER_LOG")).parent_path();
+  std::ofstream(folder / "begun") << "yes";
+  for (int i = 0; i < 12000; ++i) {
+    HY_TRY(request.GoesOn());
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return InvalidArgument("Nothing stopped the endless compile.");
+}
+
 Result<CompileResult> FakeCompile(const CompileRequest& request) {
   if (const char* log = std::getenv("HALYARD_FAKE_COMPILER_LOG"))
     std::ofstream(log, std::ios::app) << "c";
   const std::string source = ReadSource(request);
   if (source.starts_with("bad")) return InvalidArgument("Node 'g' is wrong.");
   if (source.starts_with("throw")) throw std::runtime_error("thrown by the compiler");
+  if (source.starts_with("endless")) return CompileEndlessly(request);
   if (!request.options.symbol_values.empty()) {
     if (source.find("no sizes") != std::string::npos)
       return InvalidArgument("No sizes are wanted.");
@@ -88,6 +101,14 @@ Result<CompileResult> FakeCompile(const CompileRequest& request) {
   text += "}\nrecord \"fusion\" \"group\" \"a made-up record\"\n";
   text += "record \"node\" \"folded\" \"gone after pass 'fold-constants'\"\n";
   text += "record \"node\" \"slow\" \"in the interpreter\"\n";
+  text += "record \"node\" \"conv\" \"in dispatch 'conv_2'\"\n";
+  text += "record \"node\" \"relu\" \"in dispatch 'conv_2'\"\n";
+  text += "record \"source\" \"folded\" \"Add\\nsum\"\n";
+  text += "record \"source\" \"conv\" \"Conv\\nconv_out\"\n";
+  text += "record \"source\" \"relu\" \"Relu\\ny\"\n";
+  text += "record \"source\" \"slow\" \"Relu\\n\"\n";
+  text += "record \"weight\" \"filter\" \"f32[8, 3]\nconv\"\n";
+  text += "record \"weight\" \"shared\" \"i64[]\nconv\nslow\"\n";
   text += "record \"fallback\" \"slow\" \"Op 'odd' runs in the interpreter: no lowering\"\n";
   CompileResult result;
   HY_ASSIGN(result.program, program::Parse(text));

@@ -8,14 +8,18 @@ NAME is a folder beside this file (model.onnx and weights.txt; the weights are f
 or "digits", the trained model of examples/digits. Without --halyard only the oracle is checked:
 its outputs are finite, two inputs differ by more than 100 tolerances, and swapping two channels of a
 middle weight is seen. With it, one program is compiled for the first case and serves the others from the
-cache; then the last case runs once more on a program for exactly its sizes. Schedules are chosen by the
-model only unless --tune is given. Exits 1 at the first violation.
+cache, where no compiler can be found; then the last case runs once more on a program for exactly its sizes,
+the first on a CPU in discrete mode: memory that the host cannot address, late and random starts, one
+element at a time; and, for the models that name a split, over several devices, synthetic ones or a Vulkan
+device where there is one. Schedules are chosen by the model only unless --tune is given. Exits 1 at the first
+violation.
 """
 
 import argparse
 import dataclasses
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -35,6 +39,19 @@ class Row:
     cases: list     # shapes to run, as tuples for make
     # An element may differ by tolerance * (|expected| + rms of that output).
     tolerance: float
+    # Options of further runs of the first case, each over two devices or more, and of runs whose weights are
+    # streamed.
+    splits: tuple = ()
+    streams: tuple = ()
+    # Fixed sizes: there is no program for any size beside one for exactly these.
+    is_static: bool = False
+    # Has an op that the interpreter runs, which needs memory that the host addresses.
+    is_interpreted: bool = False
+
+
+# cpu:1 and cpu:2 of the runs over several devices: unequal, with memory of their own behind slow links.
+SYNTHETIC = ("threads=1&link_latency_us=20&link_bytes_per_s=4000000000;"
+             "threads=1&speed_percent=50&link_latency_us=5")
 
 
 def images(rng, case):
@@ -55,6 +72,18 @@ def tokens(vocabulary, count):
     return make
 
 
+def image(rng, case):
+    return [rng.standard_normal((1, 3, case[0], case[0]), dtype=np.float32)]
+
+
+def words(rng, case):
+    return [rng.integers(0, 60000, (1, case[0]))]
+
+
+def rows(rng, case):
+    return [rng.standard_normal((case[0], 1024), dtype=np.float32)]
+
+
 def digits(rng, case):
     return [rng.random((case[0], 1, 8, 8), dtype=np.float32)]
 
@@ -65,13 +94,36 @@ def digits(rng, case):
 # to 3.5e-6 (GPT-2) in these units; --noise prints it. The tolerances are about 15 times that, because
 # blocking K differently reorders more than fusing does; a wrong channel shows at 5e-2 and more.
 MODELS = {
-    "resnet50": Row(images, [(1,), (2,)], 5e-5),
-    "mobilenetv2": Row(images, [(1,), (3,)], 5e-5),
+    # Stages in turn over two devices, and two cuts inside a block, where its sum reads from both sides. The
+    # exporters name nodes by module or by number.
+    "resnet50": Row(images, [(1,), (2,)], 5e-5,
+                    ("--device cpu:0,cpu:1,cpu:2 --affinity /layer1/*=cpu:1 --affinity */layer2.1/conv2/*=cpu:2 "
+                     "--affinity */layer2.3/*=cpu:2 --affinity /layer3/*=cpu:1 --affinity */layer4.1/conv1/*=cpu:0 "
+                     "--affinity */layer4.2/*=cpu:2 --affinity node_Conv_76?=cpu:1 --affinity node_Conv_77*=cpu:2 "
+                     "--affinity node_Conv_79*=cpu:1 --affinity node_Conv_81*=cpu:2 --affinity node_Conv_84*=cpu:0",)),
+    "mobilenetv2": Row(images, [(1,), (3,), (8,)], 5e-5),
     "bert128": Row(tokens(30522, 3), [(1, 128), (2, 128)], 5e-5),
     "bert": Row(tokens(30522, 3), [(1, 9), (2, 40)], 5e-5),
     "gpt2": Row(tokens(50257, 2), [(1, 9), (2, 24)], 5e-5),
-    "minilm": Row(tokens(30522, 3), [(1, 9), (3, 32)], 5e-5),
+    # Embeddings at home, layers in turn over two devices. The exporters name nodes by module or by number.
+    "minilm": Row(tokens(30522, 3), [(1, 9), (3, 32)], 5e-5,
+                  ("--device cpu:0,cpu:1,cpu:2 --affinity *layer.0*=cpu:1 --affinity *layer.1*=cpu:2 "
+                   "--affinity *layer.2*=cpu:1 --affinity *layer.3*=cpu:2 --affinity *layer.4*=cpu:0 "
+                   "--affinity node_MatMul_1*=cpu:1 --affinity node_MatMul_2*=cpu:2 --affinity node_MatMul_3*=cpu:1",)),
+    "vit": Row(images, [(1,), (2,)], 5e-5),
+    "efficientnetb0": Row(images, [(1,), (3,)], 5e-5),
+    "convnexttiny": Row(images, [(1,), (2,)], 5e-5),
     "digits": Row(digits, [(1,), (8,)], 1e-5),
+    # Made for placement: what only the CPU has, a large table, and weights beyond a cap.
+    "loneop": Row(image, [(96,)], 5e-5, ("--device cpu:1", "--device vulkan:0"), is_static=True, is_interpreted=True),
+    "bigtable": Row(words, [(64,)], 5e-5, (
+        "--device cpu:0,cpu:1 --memory-cap cpu:1=24M --affinity op:matmul=cpu:1",
+        "--device cpu:0,vulkan:0 --memory-cap vulkan:0=24M --affinity op:matmul=vulkan:0"), is_static=True),
+    "detector": Row(image, [(256,)], 5e-5, ("--device cpu:1", "--device vulkan:0"), is_static=True, is_interpreted=True),
+    "overcap": Row(rows, [(256,)], 5e-5, (
+        "--device cpu:0,cpu:1 --memory-cap cpu:1=20M --affinity layer.0*=cpu:1",
+        "--device cpu:0,vulkan:0 --memory-cap vulkan:0=20M --affinity layer.6*=vulkan:0"), is_static=True,
+        streams=("--device cpu:1 --memory-cap cpu:1=20M", "--device vulkan:0 --memory-cap vulkan:0=16M")),
 }
 
 
@@ -140,7 +192,7 @@ def swap_channels(source, folder):
     return name
 
 
-def run_halyard(halyard, model, inputs, count, folder, options):
+def run_halyard(halyard, model, inputs, count, folder, options, compiles=True):
     for name in ("in", "out"):
         shutil.rmtree(folder / name, ignore_errors=True)
         (folder / name).mkdir(parents=True)
@@ -149,10 +201,26 @@ def run_halyard(halyard, model, inputs, count, folder, options):
     done = subprocess.run(
         [halyard, "run", str(model), "--input-dir", str(folder / "in"), "--output-dir",
          str(folder / "out"), *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env={**os.environ, "HALYARD_CACHE_DIR": str(folder / "cache")})
+        env={**os.environ, "HALYARD_CACHE_DIR": str(folder / "cache"), "HALYARD_SYNTHETIC_DEVICES": SYNTHETIC,
+             **({} if compiles else {"HALYARD_COMPILER_LIBRARY": str(folder / "none")})})
     if done.returncode != 0:
         fail(f"halyard run exits {done.returncode}: {done.stdout}")
     return [np.load(folder / "out" / f"output_{index}.npy") for index in range(count)]
+
+
+def explain(halyard, model, folder, options):
+    """The report of a program that a run has cached."""
+    done = subprocess.run(
+        [halyard, "explain", str(model), *options], stdout=subprocess.PIPE, text=True, check=True,
+        env={**os.environ, "HALYARD_CACHE_DIR": str(folder / "cache"), "HALYARD_SYNTHETIC_DEVICES": SYNTHETIC,
+             "HALYARD_COMPILER_LIBRARY": str(folder / "none")})
+    return done.stdout
+
+
+def devices_in_use(report):
+    """How many devices do any work."""
+    lines = re.findall(r"^  \S+: (\d+) dispatch\w*, .* (\d+) interpreted", report, re.MULTILINE)
+    return sum(int(dispatches) + int(interpreted) > 0 for dispatches, interpreted in lines)
 
 
 def check_accuracy(halyard, work, options):
@@ -207,15 +275,32 @@ def main():
     if args.halyard:
         options = [] if args.tune else ["--no-tune"]
         shutil.rmtree(scratch / "cache", ignore_errors=True)
-        runs = [(case, inputs, wanted, options) for (case, inputs), wanted in zip(cases, expected)]
-        runs.append((*runs[-1][:3], [*options, "--compile-shapes"]))
-        for case, inputs, wanted, flags in runs:
+        runs = [(case, inputs, wanted, options, index == 0)
+                for index, ((case, inputs), wanted) in enumerate(zip(cases, expected))]
+        if not row.is_static:
+            runs.append((*runs[-1][:3], [*options, "--compile-shapes"], True))
+        if not row.is_interpreted:
+            runs.append((*runs[0][:3], [*options, "--device", "cpu:0?discrete=7"], True))
+        has_vulkan = subprocess.run([args.halyard, "devices", "vulkan:0"], capture_output=True).returncode == 0
+        splits, streams = ([more.split() for more in group if has_vulkan or "vulkan" not in more]
+                           for group in (row.splits, row.streams))
+        runs += [(*runs[0][:3], [*options, *more], True) for more in splits + streams]
+        for case, inputs, wanted, flags, compiles in runs:
             started = time.monotonic()
-            found = errors(run_halyard(args.halyard, model, inputs, len(wanted), scratch, flags), wanted)
+            found = errors(run_halyard(args.halyard, model, inputs, len(wanted), scratch, flags, compiles), wanted)
             print(f"halyard at {case} {' '.join(flags)}: errors {' '.join(f'{e:.1e}' for e in found)}, "
                   f"{time.monotonic() - started:.1f} s")
             if max(found) > row.tolerance:
                 fail(f"Halyard differs from ONNX Runtime by more than {row.tolerance:.0e}.")
+        for split in splits:
+            count = devices_in_use(explain(args.halyard, model, scratch, [*options, *split]))
+            print(f"{count} devices work with {' '.join(split)}")
+            wanted = max(2, len(split[split.index("--device") + 1].split(",")))
+            if count < wanted:
+                fail(f"The split gives work to {count} devices; {wanted} are to have some.")
+        for stream in streams:
+            if "every run brings them" not in explain(args.halyard, model, scratch, [*options, *stream]):
+                fail(f"No weights are streamed with {' '.join(stream)}.")
         if trained:
             check_accuracy(args.halyard, scratch, options)
         shutil.rmtree(scratch / "cache", ignore_errors=True)

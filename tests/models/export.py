@@ -3,7 +3,7 @@
 """Exports the model graphs of the tests from PyTorch, by both exporters, and strips their weights.
 
 A developer runs it when a model is added or an exporter changes; tests and CI never do. In a virtual
-environment with torch, torchvision, transformers, onnx and onnxscript:
+environment with torch, torchvision, timm, transformers, onnx and onnxscript:
     python tests/models/export.py [NAME...]
 
 Writes tests/models/NAME/model.onnx and NAME/weights.txt, the list from which fill_weights makes
@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 import onnx
+import timm
 import torch
 import torchvision
 from torch import nn
@@ -90,6 +91,11 @@ MODELS = {
     "gpt2": (lambda: Gpt2(GPT2Config()), tokens(2, 16), TOKEN_INPUTS[:2], ["logits"], BOTH),
     "minilm": (lambda: MiniLm(BertConfig(**MINILM)), tokens(3, 16), TOKEN_INPUTS, ["sentence"],
                BOTH),
+    "vit": (lambda: timm.create_model("vit_base_patch16_224"), images(), ["image"], ["scores"], BATCH),
+    "efficientnetb0": (lambda: torchvision.models.efficientnet_b0(weights=None), images(), ["image"],
+                       ["scores"], BATCH),
+    "convnexttiny": (lambda: torchvision.models.convnext_tiny(weights=None), images(), ["image"],
+                     ["scores"], BATCH),
 }
 # The TorchScript exporter keeps BatchNormalization for this model, so that the op is tested in a model.
 KEEPS_BATCH_NORM = {"mobilenetv2"}

@@ -47,7 +47,8 @@ class Uses:
                 yield node, index
 
     def feeds_relu(self, node):
-        return any(n.op_type in ("Relu", "Clip") or
+        """Or x * sigmoid(x), which takes as much of the variance."""
+        return any(n.op_type in ("Relu", "Clip", "Sigmoid") or
                    (n.op_type == "BatchNormalization" and self.feeds_relu(n))
                    for n, _ in self.of(node.output[0]))
 
@@ -75,6 +76,10 @@ def classify(name, dims, uses):
     if op in ("LayerNormalization", "BatchNormalization"):
         kinds = ["", "near_one", "bias", "bias", "positive"]
         return kinds[index], 0
+    if len(dims) == 3 and op in ("Add", "Expand", "Concat"):  # positions and the class token
+        return "weight", dims[-1]
+    if op == "Mul" and math.prod(dims) == max(dims):  # the scale of a residual branch
+        return "near_one", 0
     if len(dims) == 1 and (op == "Add" or (op in ("Conv", "Gemm") and index == 2)):
         return "bias", 0
     raise ValueError(f"Initialiser {name} {dims} is read by {op} input {index}: no kind is known.")

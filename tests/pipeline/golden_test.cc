@@ -6,11 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "base/env.h"
 #include "compiler/pipeline/parse_state.h"
 #include "compiler/pipeline/pipeline.h"
 
@@ -42,7 +42,7 @@ TEST_P(GoldenTest, LoopIrIsAsBlessed) {
   const std::string graph = whole.substr(0, mark);
   const auto fused = Fused(graph);
   ASSERT_TRUE(fused.ok()) << fused.status().ToString();
-  if (std::getenv("HALYARD_BLESS") != nullptr) {
+  if (EnvFlag(EnvVar::kBless)) {
     std::ofstream(path) << graph << kMark << *fused;
     return;
   }

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -83,6 +84,66 @@ TEST(PipelineTest, EveryNodeHasAFate) {
   EXPECT_EQ(fates["sum"], fates["last"]);
   EXPECT_EQ(fates["twin_2"], "gone after pass 'merge-common'");
   EXPECT_EQ(fates.size(), 8u);
+}
+
+// And of every weight its type and readers.
+TEST(PipelineTest, EveryWeightHasARecord) {
+  const auto program = CompileText(R"(graph main(%a: f32[2]) -> (%e) {
+  %k = constant f32[2]{1, 2} "k"
+  %b = add %a, %k : f32[2] "sum"
+  %c = mul %b, %k : f32[2] "product"
+  %e = neg %c : f32[2] "last"
+}
+)");
+  ASSERT_TRUE(program.ok()) << program.status().ToString();
+  std::vector<std::string> weights;
+  for (const program::Record& record : program->records) {
+    if (record.kind == "weight") weights.push_back(record.subject + ": " + record.text);
+  }
+  EXPECT_THAT(weights, ElementsAre("k: f32[2]\nsum\nproduct"));
+}
+
+// Takes every race for granted, and counts them.
+class CountingMeasurer : public Measurer {
+ public:
+  Result<std::vector<double>> Measure(uint32_t, std::span<const Candidate> candidates) override {
+    ++count;
+    return std::vector<double>(candidates.size(), 1e-6);
+  }
+  std::optional<std::string> FindChoice(uint32_t, uint64_t) override { return std::nullopt; }
+  void StoreChoice(uint32_t, uint64_t, std::string_view, double) override {}
+  int count = 0;
+};
+
+// Wherever the request stops it, the compile ends there: before each pass, and in the passes that
+// take long.
+TEST(PipelineTest, ACompileCanBeStopped) {
+  CountingMeasurer measurer;
+  CompileRequest request = RequestFor(R"(graph main(%a: f32[64, 64]) -> (%d) {
+  %b = matmul %a, %a : f32[64, 64] "product"
+  %c = exp %b : f32[64, 64] "exp"
+  %d = matmul %c, %a : f32[64, 64] "other"
+}
+)");
+  request.options.tune = true;
+  request.measurer = &measurer;
+  std::atomic<int> asked = 0;
+  int most = 1000000;
+  request.should_stop = [&] { return asked++ >= most; };
+  const auto whole = Compile(request);
+  ASSERT_TRUE(whole.ok()) << whole.status().ToString();
+  const int count = asked;
+  EXPECT_GT(measurer.count, 0);
+  // Races, their candidates and the last pass's code ask by themselves.
+  EXPECT_GT(count, static_cast<int>(Passes().size()) + measurer.count);
+  for (most = 0; most < count; ++most) {
+    asked = measurer.count = 0;
+    const Status status = Compile(request).status();
+    EXPECT_EQ(status.code(), StatusCode::kAborted) << most;
+    EXPECT_LT(asked, count + 8) << "pieces that run at once ask at once";
+  }
+  asked = 0;
+  EXPECT_TRUE(Compile(request).ok());
 }
 
 TEST(PipelineTest, ResultsThatNothingComputesAreCopied) {

@@ -22,6 +22,7 @@ class Generator {
       Device& device = p_.devices.emplace_back();
       device.name = Unique();
       device.identity = Name();
+      device.is_host = Up(2) == 0;
       device.target.cpu_name = Name();
       device.target.cpu_features = Up(512);
       device.target.worker_count = 1 + Up(64);
@@ -35,6 +36,7 @@ class Generator {
         gpu.workgroup_memory_bytes = Up(1 << 18);
         for (int64_t& extent : gpu.max_grid) extent = 1 + Up(65535);
         gpu.unit_count = Up(200);
+        if (Up(2) == 0) gpu.max_loop_iterations = Up(1 << 20);
         for (int i = Up(3); i > 0; --i) {
           gpu.matrix_shapes.push_back({DType::kF16, DType::kF32, 16, 8 << Up(2), 16});
         }
@@ -91,15 +93,25 @@ class Generator {
     return tensor;
   }
 
+  TensorDesc Port() {
+    TensorDesc tensor = Tensor();
+    tensor.device = Up(p_.devices.size());
+    return tensor;
+  }
+
   void AddEntry() {
     Entry entry;
     entry.name = Unique();
-    for (uint32_t i = 1 + Up(3); i > 0; --i) entry.inputs.push_back(Tensor());
-    for (uint32_t i = 1 + Up(3); i > 0; --i) entry.outputs.push_back(Tensor());
-    for (uint32_t i = 1 + Up(2); i > 0; --i) {
-      entry.arenas.push_back({Up(p_.devices.size()), SizeExpr::Constant(4096)});
+    for (uint32_t i = 1 + Up(3); i > 0; --i) entry.inputs.push_back(Port());
+    for (uint32_t i = 1 + Up(3); i > 0; --i) entry.outputs.push_back(Port());
+    // Each device has an arena, so that every command finds a buffer to write.
+    for (uint32_t d = 0; d < p_.devices.size(); ++d) {
+      entry.arenas.push_back({d, SizeExpr::Constant(4096), Up(2) == 0});
     }
     const SizeExpr zero = SizeExpr::Constant(0), few = SizeExpr::Constant(Up(64));
+    for (uint32_t d = 0; d < p_.devices.size(); ++d) {
+      entry.buffers.push_back({StorageKind::kArena, d, zero, few, Name()});
+    }
     entry.buffers.push_back({StorageKind::kOutput, Up(entry.outputs.size()), zero, few, Name()});
     for (uint32_t i = 1 + Up(6); i > 0; --i) {
       BufferRange range{StorageKind::kArena, Up(entry.arenas.size()),
@@ -121,8 +133,10 @@ class Generator {
       const Executable& executable = p_.executables[Up(p_.executables.size())];
       block.device = executable.device;
       block.queue = Up(3);
+      const bool brings = p_.devices.size() > 1 && Up(3) == 0;
       for (uint32_t c = 0; c < commands; ++c) {
-        block.commands.push_back(MakeCommand(entry, executable));
+        block.commands.push_back(brings ? MakeTransfer(entry, block.device)
+                                        : MakeCommand(entry, executable));
         if (c > 0) block.commands.back().after.push_back(Up(c));
       }
       if (i > 0) block.waits.push_back(Up(i));
@@ -131,11 +145,27 @@ class Generator {
     p_.entries.push_back(std::move(entry));
   }
 
+  // A buffer in the memory of `device`, or of any other one.
+  uint32_t Buffer(const Entry& entry, uint32_t device, bool is_there = true) {
+    while (true) {
+      const uint32_t index = Up(entry.buffers.size());
+      if ((p_.DeviceOf(entry, entry.buffers[index]) == device) == is_there) return index;
+    }
+  }
+  Command MakeTransfer(const Entry& entry, uint32_t device) {
+    Command c;
+    c.label = Name();
+    c.kind = CommandKind::kTransfer;
+    c.bindings = {Buffer(entry, device, false), device};
+    return c;
+  }
+
   Command MakeCommand(const Entry& entry, const Executable& executable) {
     Command c;
     c.label = Name();
     c.kind = static_cast<CommandKind>(Up(4));
-    const auto buffer = [&] { return Up(entry.buffers.size()); };
+    const uint32_t device = executable.device;  // its own arena is buffer `device`
+    const auto buffer = [&] { return Buffer(entry, device); };
     switch (c.kind) {
       case CommandKind::kDispatch: {
         c.executable = static_cast<uint32_t>(&executable - p_.executables.data());
@@ -147,18 +177,20 @@ class Generator {
         break;
       }
       case CommandKind::kCopy:
-        c.bindings = {buffer(), 0};
+        c.bindings = {buffer(), device};
         break;
       case CommandKind::kFill:
-        c.bindings = {0};
+        c.bindings = {device};
         c.fill_value = random_();
         c.fill_bytes = 1u << Up(4);
         break;
       case CommandKind::kInterpret:
-        c.bindings = {buffer(), buffer(), 0};
+        c.bindings = {buffer(), buffer(), device};
         c.interpret_operand_count = 2;
         c.interpret_text = Name();
         c.interpret_tensors = {Tensor(), Tensor(), Tensor()};
+        break;
+      case CommandKind::kTransfer:
         break;
     }
     return c;

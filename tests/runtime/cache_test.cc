@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -51,14 +52,11 @@ class CacheTest : public testing::Test {
     EXPECT_EQ(waitpid(child, &status, 0), child);
     return status;
   }
-  // Limits the size of files that this process may write. The signal that says so kills, or is
-  // ignored and the write fails.
-  static void LimitFileSize(rlim_t bytes, bool kills) {
+  // Limits the size of files that this process may write; what goes beyond fails.
+  static void LimitFileSize(rlim_t bytes) {
     const rlimit limit = {bytes, bytes};
     setrlimit(RLIMIT_FSIZE, &limit);
-    const rlimit no_core = {0, 0};
-    setrlimit(RLIMIT_CORE, &no_core);
-    std::signal(SIGXFSZ, kills ? SIG_DFL : SIG_IGN);
+    std::signal(SIGXFSZ, SIG_IGN);
   }
   std::string folder_;
 };
@@ -118,7 +116,7 @@ TEST_F(CacheTest, ProcessesFillOneFolder) {
 TEST_F(CacheTest, AFullDiskIsAnErrorAndLeavesNothing) {
   const int status = InChild([&] {
     const auto cache = Cache::Open(folder_);
-    LimitFileSize(512, false);
+    LimitFileSize(512);
     if ((*cache)->StoreProgram(1, ProgramFor(1)).code() != StatusCode::kUnavailable) return 1;
     if ((*cache)->FindProgram(1).status().code() != StatusCode::kNotFound) return 2;
     // What does not reach the disk is still known to this process.
@@ -143,8 +141,16 @@ TEST_F(CacheTest, AFullDiskIsAnErrorAndLeavesNothing) {
 TEST_F(CacheTest, AProcessThatDiesWhileItWritesLeavesNoEntry) {
   const int status = InChild([&] {
     const auto cache = Cache::Open(folder_);
-    LimitFileSize(512, true);
-    (*cache)->StoreProgram(1, ProgramFor(1)).Ignore();
+    // The data section lies in memory that cannot be read: saving ends the process in its middle.
+    program::Program program = ProgramFor(1);
+    const size_t size = program.data.size() + 4096;
+    void* unreadable = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    program.mapping = std::shared_ptr<const void>(unreadable, [](const void*) {});
+    program.mapped_data = {static_cast<const uint8_t*>(unreadable), size};
+    const rlimit no_core = {0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    std::signal(SIGSEGV, SIG_DFL);  // a sanitizer's handler would turn it into an exit
+    (*cache)->StoreProgram(1, program).Ignore();
     return 0;
   });
   ASSERT_TRUE(WIFSIGNALED(status));

@@ -132,6 +132,24 @@ TEST_F(MeasurerTest, OutliersDoNotMoveTheMedian) {
   EXPECT_LT(medians[0], 0.3);
 }
 
+// Times of clusters stand beside the records of schedules; neither is taken for the other.
+TEST_F(MeasurerTest, TimesOfClustersAreFoundAgain) {
+  HalMeasurer measurer(devices_, nullptr);
+  EXPECT_FALSE(measurer.FindTime(0, 7).has_value());
+  measurer.StoreChoice(0, 7, place::FormatClusterTime(1.25e-5), 1.25e-5);
+  measurer.StoreChoice(0, 8, "row lanes=16", 1.25e-5);
+  const auto time = measurer.FindTime(0, 7);
+  ASSERT_TRUE(time.has_value());
+  EXPECT_EQ(time->seconds, 1.25e-5);
+  EXPECT_EQ(time->sigma, 0.05);
+  EXPECT_FALSE(measurer.FindTime(0, 8).has_value());
+  EXPECT_FALSE(measurer.FindTime(1, 7).has_value());
+  for (const char* bad : {"cluster", "cluster ", "cluster x", "cluster -1", "cluster 0",
+                          "cluster nan", "cluster 1e9", "cluster 1 2"}) {
+    EXPECT_FALSE(place::ParseClusterTime(bad).has_value()) << bad;
+  }
+}
+
 TEST_F(MeasurerTest, FailuresNameTheCandidate) {
   g_milliseconds = {{0}, {0}};
   HalMeasurer measurer(devices_, nullptr);
@@ -149,6 +167,20 @@ TEST_F(MeasurerTest, FailuresNameTheCandidate) {
   ASSERT_TRUE(nothing.ok());
   EXPECT_TRUE(nothing->empty());
   EXPECT_TRUE(g_runs.empty()) << "nothing ran before all were prepared";
+}
+
+TEST_F(MeasurerTest, ARaceCanBeStopped) {
+  g_milliseconds = {{0}, {0}};
+  const std::vector<Measurer::Candidate> candidates = {Candidate(0), Candidate(1)};
+  // Before its first run, between the first runs, and in the rounds.
+  for (const int most : {0, 1, 3, 6}) {
+    g_runs.clear();
+    int asked = 0;
+    HalMeasurer measurer(devices_, nullptr, [&] { return asked++ == most; });
+    EXPECT_EQ(measurer.Measure(0, candidates).status().code(), StatusCode::kAborted) << most;
+    EXPECT_EQ(asked, most + 1);
+    EXPECT_EQ(g_runs.empty(), most == 0);
+  }
 }
 
 TEST_F(MeasurerTest, ChoicesAreRememberedWithoutACache) {

@@ -2,12 +2,28 @@
 // The common part of the sub-commands.
 #include "tools/halyard/command.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <mutex>
+#include <optional>
+#include <set>
+
+#include "base/log.h"
+#include "tools/halyard/progress_line.h"
 
 namespace halyard::tools {
+
+void PrintError(std::string message) {
+  for (char& c : message) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  EraseProgress();
+  std::fprintf(stderr, "halyard: error: %s\n", message.c_str());
+}
 
 ExitStatus StatusOf(hy_result result) {
   switch (result) {
@@ -27,37 +43,204 @@ ExitStatus StatusOf(hy_result result) {
 
 hy::Error WithFile(const hy::Error& error, const std::string& file) {
   const std::string head = file + ": ", message = error.what();
-  return hy::Error(error.code(), message.starts_with(head) ? message : head + message);
+  const bool names_it =
+      message.starts_with(head) || message.find("file '" + file + "'") != message.npos;
+  return hy::Error(error.code(), names_it ? message : head + message);
+}
+
+void AddVendorLibsOption(CLI::App& app, ModelOptions& options) {
+  options.for_models.push_back(
+      app.add_flag("--vendor-libs,!--no-vendor-libs", options.vendor_libs,
+                   "Let cuBLASLt's products race against generated kernels on CUDA devices (off)"));
 }
 
 void AddModelOptions(CLI::App& app, ModelOptions& options) {
   app.add_option("MODEL", options.model, "An ONNX file, or a program written by `halyard compile`")
       ->required();
-  app.add_option("--device", options.device,
-                 "Devices that placement may choose from, such as cpu or cpu:0,cuda; auto: all");
-  app.add_option("--shape", options.shapes, "SYMBOL=N: the value of a named size")
+  app.add_option(
+      "--device", options.device,
+      "Devices that placement may choose from, such as cpu or cpu:0,cuda; auto: the CPU and all "
+      "GPUs; of a program file those that it was compiled for");
+  app.add_option("--shape", options.shapes,
+                 "The value of a named size of the inputs; open sizes that no input gives are 1 or "
+                 "the least that the model takes")
+      ->type_name("SYMBOL=N")
       ->allow_extra_args(false);
   app.add_flag("--no-fallback", options.no_fallback,
                "A missing device or an unsupported op is an error instead of a reported fallback");
-  app.add_flag("--no-tune", options.no_tune, "Choose schedules by the model only; time nothing");
-  app.add_flag("--no-cache", options.no_cache, "Neither read nor write the cache folder");
+  const auto for_models = [&](CLI::Option* option) {
+    options.for_models.push_back(option);
+    return option;
+  };
+  for_models(app.add_flag("--no-tune", options.no_tune,
+                          "Choose schedules by the model of costs only; time nothing"));
+  for_models(app.add_flag("--no-cache", options.no_cache,
+                          "Neither read nor write the cache folder (HALYARD_CACHE_DIR)"));
+  AddVendorLibsOption(app, options);
+  for_models(app.add_option("--precision", options.precision,
+                            "fp16: f32 weights and activations in 16 bits; sums, softmax and "
+                            "statistics in f32"))
+      ->check(IsOneOf({"as-given", "fp16"}))
+      ->capture_default_str();
+  for_models(app.add_option("--affinity", options.affinities,
+                            "Nodes whose names match PATTERN run on DEVICE (op:NAME matches ops); "
+                            "also PATTERN=prefer:DEVICE and PATTERN=forbid:DEVICE"))
+      ->type_name("PATTERN=DEVICE")
+      ->allow_extra_args(false);
+  for_models(app.add_option("--memory-cap", options.memory_caps,
+                            "What the program may take on DEVICE: bytes, or a number with KB, MB, "
+                            "GB, TB (powers of 1000) or KiB, MiB, GiB, TiB (powers of 1024; K, M, "
+                            "G, T mean these)"))
+      ->type_name("DEVICE=SIZE")
+      ->allow_extra_args(false);
+  for_models(app.add_flag(
+      "--verify-plan", options.verify_plan,
+      "Time a plan over several devices against the best single one; keep the faster"));
+  for_models(
+      app.add_flag("--replan", options.replan, "Place anew, even where the cache has a program"));
   app.add_option(
-         "--precision", options.precision,
-         "fp16: f32 weights and activations in 16 bits, sums, softmax and statistics in f32")
-      ->check(CLI::IsMember({"as-given", "fp16"}));
+         "--on-missing-device", options.on_missing_device,
+         "A device is not there or was lost: error, fallback, or warn (fallback with a line)")
+      ->check(IsOneOf({"error", "fallback", "warn"}))
+      ->capture_default_str();
+  for_models(app.add_option("--on-unsupported-op", options.on_unsupported_op,
+                            "No device of the list runs an op: error, fallback, or warn"))
+      ->check(IsOneOf({"error", "fallback", "warn"}))
+      ->capture_default_str();
   app.add_flag("--json", options.json, "Write JSON");
+}
+
+CLI::Validator IsOneOf(std::vector<std::string> words) {
+  std::string list;
+  for (const std::string& word : words) list += (list.empty() ? "" : ",") + word;
+  return CLI::Validator(
+      [words = std::move(words)](std::string& text) {
+        std::string known;
+        for (size_t i = 0; i < words.size(); ++i) {
+          if (words[i] == text) return std::string();
+          known += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+        }
+        return "'" + text + "' is not " + known;
+      },
+      "{" + list + "}");
+}
+
+void RefuseOthers(const CLI::App& command, const std::string& option, const std::string& does) {
+  std::string given;
+  for (const CLI::Option* one : command.get_options()) {
+    if (one->count() == 0 || one->get_name() == option) continue;
+    given += (given.empty() ? "" : ", ") + one->get_name();
+  }
+  if (!given.empty())
+    throw CommandError(kWrongUsage, option + " " + does + "; it takes no " + given);
+}
+
+Affinity ParseAffinity(const std::string& text) {
+  // Names of nodes may hold '=', those of devices do not.
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    throw CommandError(kWrongUsage, "--affinity '" + text + "' is not PATTERN=DEVICE");
+  }
+  Affinity affinity{text.substr(0, equals), text.substr(equals + 1)};
+  static constexpr std::pair<std::string_view, hy_affinity_kind> kKinds[] = {
+      {"require:", HY_AFFINITY_REQUIRE},
+      {"prefer:", HY_AFFINITY_PREFER},
+      {"forbid:", HY_AFFINITY_FORBID}};
+  for (const auto& [prefix, kind] : kKinds) {
+    if (!affinity.device.starts_with(prefix)) continue;
+    affinity.device.erase(0, prefix.size());
+    affinity.kind = kind;
+    break;
+  }
+  const std::string path = affinity.device.substr(0, affinity.device.find('?'));
+  if (std::count(path.begin(), path.end(), ':') > 1) {
+    throw CommandError(kWrongUsage, "--affinity '" + text + "': '" +
+                                        path.substr(0, path.find(':') + 1) +
+                                        "' is not require:, prefer: or forbid:");
+  }
+  return affinity;
+}
+
+namespace {
+
+// "1.5GiB" in bytes; nothing for what is no size of 1 to 2^63 - 1 bytes.
+std::optional<int64_t> ParseSize(std::string_view text) {
+  double number = 0;
+  const auto [at, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  if (error != std::errc()) return std::nullopt;
+  std::string unit(at, text.data() + text.size());
+  for (char& c : unit) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  double base = 1024;
+  if (unit.size() == 2 && unit.back() == 'B') base = 1000;  // "MB"
+  if (unit.size() == 3 && unit.ends_with("IB")) unit.resize(1);
+  if (unit.size() == 2 && unit.back() == 'B' && unit.front() != 'B') unit.resize(1);
+  if (unit == "B") unit.clear();
+  const size_t power = unit.empty() ? 0 : std::string_view("KMGT").find(unit[0]) + 1;
+  if (unit.size() > 1 || (!unit.empty() && power == 0)) return std::nullopt;
+  int64_t whole = 0;
+  if (power == 0) {  // bytes are counted exactly
+    const auto [end, fault] = std::from_chars(text.data(), at, whole);
+    return fault == std::errc() && end == at && whole > 0 ? std::optional(whole) : std::nullopt;
+  }
+  const double bytes = number * std::pow(base, static_cast<double>(power));
+  return bytes >= 1 && bytes < 0x1p63 ? std::optional(static_cast<int64_t>(bytes)) : std::nullopt;
+}
+
+}  // namespace
+
+std::pair<std::string, int64_t> ParseMemoryCap(const std::string& text) {
+  const size_t equals = text.rfind('=');
+  const auto size = equals == std::string::npos || equals == 0
+                        ? std::nullopt
+                        : ParseSize(std::string_view(text).substr(equals + 1));
+  if (!size) {
+    throw CommandError(kWrongUsage,
+                       "--memory-cap '" + text +
+                           "' is not DEVICE=SIZE, such as cuda:0=2GB; a size is a number of bytes, "
+                           "or one with KB, MB, GB, TB, KiB, MiB, GiB or TiB, and at least 1 byte");
+  }
+  return {text.substr(0, equals), *size};
+}
+
+namespace {
+
+hy_policy PolicyOf(const std::string& word) {
+  if (word == "error") return HY_POLICY_ERROR;
+  return word == "fallback" ? HY_POLICY_FALLBACK : HY_POLICY_FALLBACK_WARN;
+}
+
+}  // namespace
+
+std::string IsTolerance(const std::string& text) {
+  double value = 0;
+  const bool is_good = CLI::detail::lexical_cast(text, value) && std::isfinite(value) && value >= 0;
+  return is_good ? "" : "'" + text + "' is not a number of at least 0";
+}
+
+std::string IsSeed(const std::string& text) {
+  uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stop == end
+             ? ""
+             : "'" + text + "' is not a whole number from 0 to 2^64 - 1";
 }
 
 std::map<std::string, int64_t> ParseShapes(const std::vector<std::string>& shapes) {
   std::map<std::string, int64_t> out;
   for (const std::string& text : shapes) {
     const size_t equals = text.rfind('=');
-    int64_t value = 0;
+    int64_t value = -1;
     const char* end = text.data() + text.size();
-    const bool is_good = equals != std::string::npos && equals > 0 && equals + 1 < text.size() &&
-                         std::from_chars(text.data() + equals + 1, end, value).ptr == end &&
-                         value >= 0;
-    if (!is_good) throw CommandError(kWrongUsage, "--shape '" + text + "' is not SYMBOL=N");
+    bool is_good = equals != std::string::npos && equals > 0 && equals + 1 < text.size();
+    if (is_good) {
+      const auto [stop, error] = std::from_chars(text.data() + equals + 1, end, value);
+      is_good = error == std::errc() && stop == end && value >= 0;
+    }
+    if (!is_good)
+      throw CommandError(kWrongUsage,
+                         "--shape '" + text + "' is not SYMBOL=N, N from 0 to 2^63 - 1");
     if (!out.emplace(text.substr(0, equals), value).second) {
       throw CommandError(kWrongUsage, "--shape gives '" + text.substr(0, equals) + "' twice");
     }
@@ -65,11 +248,31 @@ std::map<std::string, int64_t> ParseShapes(const std::vector<std::string>& shape
   return out;
 }
 
-hy::Instance MakeInstance(bool no_fallback, bool no_cache) {
+namespace {
+
+// A command that opens a model several times hears the same warnings each time.
+bool IsFirst(const std::string& warning) {
+  static std::mutex mutex;
+  static std::set<std::string> told;
+  const std::scoped_lock lock(mutex);
+  return told.insert(warning).second;
+}
+
+}  // namespace
+
+hy::Instance MakeInstance(bool no_fallback, bool no_cache, hy_policy on_missing,
+                          hy_policy on_unsupported) {
   hy_instance_desc desc = HY_INSTANCE_DESC_INIT;
-  desc.log = [](void*, hy_log_level, hy_string message) {
+  desc.log = [](void*, hy_log_level level, hy_string message) {
+    if (level <= HY_LOG_WARNING && !IsFirst(hy::ToString(message))) return;
+    EraseProgress();
     std::fprintf(stderr, "halyard: %.*s\n", static_cast<int>(message.size), message.data);
   };
+  // HALYARD_LOG, whose first level is off.
+  desc.log_level = static_cast<hy_log_level>(GetLogLevel()) - 1;
+  if (GetLogLevel() == LogLevel::kOff) desc.log = nullptr;
+  desc.on_missing_device = on_missing;
+  desc.on_unsupported_op = on_unsupported;
   if (no_fallback) {
     desc.on_missing_device = HY_POLICY_ERROR;
     desc.on_unsupported_op = HY_POLICY_ERROR;
@@ -78,7 +281,23 @@ hy::Instance MakeInstance(bool no_fallback, bool no_cache) {
   return hy::Instance::Create(&desc);
 }
 
-namespace {
+hy::Device OpenNamed(const hy::Instance& instance, const std::string& path) {
+  if (path == "auto") {
+    throw CommandError(kWrongUsage,
+                       "'auto' is the CPU and all GPUs; it stands alone, not beside other devices");
+  }
+  if (path.find('+') != std::string::npos) {
+    throw CommandError(kWrongUsage, "'" + path +
+                                        "' names several devices as a row of bench does; elsewhere "
+                                        "a list has commas, such as cpu:0,cuda:0");
+  }
+  try {
+    return instance.Open(path);
+  } catch (const hy::Error& error) {
+    if (error.code() != HY_INVALID_ARGUMENT) throw;
+    throw CommandError(kWrongUsage, "--device " + path + ": " + error.what());
+  }
+}
 
 bool IsProgramFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -87,22 +306,59 @@ bool IsProgramFile(const std::string& path) {
   return file.gcount() == sizeof(magic) && std::memcmp(magic, "HALYPROG", sizeof(magic)) == 0;
 }
 
-// The devices of the list. Without --no-fallback those that are missing are reported and left out.
-std::vector<hy::Device> OpenDevices(const hy::Instance& instance, const ModelOptions& options) {
+std::vector<std::string> Split(const std::string& list, char separator) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at <= list.size();) {
+    const size_t end = std::min(list.find(separator, at), list.size());
+    parts.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+std::string Join(const std::vector<std::string>& words, const char* separator) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;
+  return text;
+}
+
+namespace {
+
+// A program keeps what it was compiled with.
+void RefuseOptionsOfModels(const ModelOptions& options) {
+  std::string given;
+  for (const CLI::Option* option : options.for_models) {
+    if (option->count() > 0) given += (given.empty() ? "" : ", ") + option->get_name();
+  }
+  if (given.empty()) return;
+  throw CommandError(kWrongUsage, options.model +
+                                      " is a compiled program, which keeps what it was "
+                                      "compiled with; for models only: " +
+                                      given);
+}
+
+// The devices of the list. Without --no-fallback those that are missing are reported and left out;
+// a saved program needs all of its devices.
+std::vector<hy::Device> OpenDevices(const hy::Instance& instance, const ModelOptions& options,
+                                    bool is_saved) {
   std::vector<hy::Device> devices;
   if (options.device == "auto") return devices;  // the library takes all
-  std::string missing;
-  for (size_t at = 0; at <= options.device.size();) {
-    const size_t comma = std::min(options.device.find(',', at), options.device.size());
-    const std::string path = options.device.substr(at, comma - at);
-    at = comma + 1;
+  for (const std::string& path : Split(options.device, ',')) {
     try {
-      devices.push_back(instance.Open(path));
+      devices.push_back(OpenNamed(instance, path));
     } catch (const hy::Error& error) {
       const bool is_missing = error.code() == HY_NOT_FOUND || error.code() == HY_UNAVAILABLE;
-      if (!is_missing) throw CommandError(kWrongUsage, "--device " + path + ": " + error.what());
-      if (options.no_fallback)
+      if (!is_missing) throw;
+      if (is_saved) {
+        throw CommandError(kSystemFailure,
+                           options.model + ": device " + path + ": " + error.what() +
+                               " A saved program needs all of its devices, whatever "
+                               "--on-missing-device says; compile the model anew for others");
+      }
+      if (options.no_fallback || options.on_missing_device == "error")
         throw CommandError(kSystemFailure, "device " + path + ": " + error.what());
+      if (options.on_missing_device == "fallback") continue;
+      EraseProgress();
       std::fprintf(stderr, "halyard: device '%s' is left out: %s\n", path.c_str(), error.what());
     }
   }
@@ -112,15 +368,38 @@ std::vector<hy::Device> OpenDevices(const hy::Instance& instance, const ModelOpt
 
 }  // namespace
 
-Model OpenModel(const ModelOptions& options, bool fix_shapes) {
+namespace {
+
+// A name that no driver has is wrong usage; a device that is not there is a matter of policy.
+void CheckDriver(const hy::Instance& instance, const std::string& option,
+                 const std::string& device) {
+  const std::string wanted = device.substr(0, device.find_first_of(":?"));
+  std::string known;
+  for (const hy_driver_info& driver : instance.Drivers()) {
+    if (hy::ToString(driver.name) == wanted) return;
+    known += (known.empty() ? "" : ", ") + hy::ToString(driver.name);
+  }
+  throw CommandError(kWrongUsage,
+                     option + ": there is no driver '" + wanted + "'; this build has: " + known);
+}
+
+}  // namespace
+
+Model OpenModel(const ModelOptions& options, bool fix_shapes, const GraphMaker& make_graph) {
+  if (options.should_stop != nullptr && options.should_stop(nullptr) != 0)
+    throw hy::Error(HY_ABORTED, "opening " + options.model + " was stopped");
   Model model;
-  model.instance = MakeInstance(options.no_fallback, options.no_cache);
-  model.devices = OpenDevices(model.instance, options);
+  model.instance =
+      MakeInstance(options.no_fallback, options.no_cache, PolicyOf(options.on_missing_device),
+                   PolicyOf(options.on_unsupported_op));
+  const bool is_saved = !make_graph && IsProgramFile(options.model);
+  model.devices = OpenDevices(model.instance, options, is_saved);
   std::vector<hy_device_t*> devices;
   for (const hy::Device& device : model.devices) devices.push_back(device.get());
   const std::map<std::string, int64_t> shapes = ParseShapes(options.shapes);
   try {
-    if (IsProgramFile(options.model)) {
+    if (is_saved) {
+      RefuseOptionsOfModels(options);
       hy_program_load_desc desc = HY_PROGRAM_LOAD_DESC_INIT;
       desc.path = hy::View(options.model);
       desc.devices = devices.data();
@@ -129,12 +408,39 @@ Model OpenModel(const ModelOptions& options, bool fix_shapes) {
       model.is_saved = true;
     } else {
       hy_compile_desc desc = HY_COMPILE_DESC_INIT;
-      desc.onnx_path = hy::View(options.model);
+      hy::Graph graph;
+      if (make_graph) {
+        graph = make_graph(model.instance);
+        desc.graph = graph.get();
+      } else {
+        desc.onnx_path = hy::View(options.model);
+      }
       desc.devices = devices.data();
       desc.device_count = devices.size();
       desc.disable_tuning = options.no_tune ? 1 : 0;
       desc.disable_cache = options.no_cache ? 1 : 0;
       desc.precision = options.precision == "fp16" ? HY_PRECISION_F16 : HY_PRECISION_AS_GIVEN;
+      std::vector<Affinity> affinities;
+      for (const std::string& text : options.affinities) {
+        affinities.push_back(ParseAffinity(text));
+        CheckDriver(model.instance, "--affinity '" + text + "'", affinities.back().device);
+      }
+      std::vector<hy_affinity> wishes;
+      for (const Affinity& one : affinities) {
+        wishes.push_back({hy::View(one.pattern), hy::View(one.device), one.kind});
+      }
+      desc.affinities = wishes.data();
+      desc.affinity_count = wishes.size();
+      std::vector<std::pair<std::string, int64_t>> caps;
+      for (const std::string& text : options.memory_caps) caps.push_back(ParseMemoryCap(text));
+      std::vector<hy_memory_cap> limits;
+      for (const auto& [device, bytes] : caps) limits.push_back({hy::View(device), bytes});
+      desc.memory_caps = limits.data();
+      desc.memory_cap_count = limits.size();
+      desc.vendor_libraries = options.vendor_libs ? 1 : 0;
+      desc.verify_plan = options.verify_plan ? 1 : 0;
+      desc.replan = options.replan ? 1 : 0;
+      desc.should_stop = options.should_stop;
       std::vector<hy_symbol_value> symbols;
       for (const auto& [name, value] : shapes) symbols.push_back({hy::View(name), value});
       if (fix_shapes) {

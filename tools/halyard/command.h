@@ -19,7 +19,18 @@ enum ExitStatus : int {
   kBadModel = 2,
   kSystemFailure = 3,
   kDiffers = 4,
+  kInterrupted = 130,  // as shells have it for SIGINT
 };
+// The same for people, at the end of each --help.
+inline constexpr const char* kExitStatusHelp =
+    "Exit status: 0 done; 1 wrong usage; 2 the model, program or input is wrong or not supported; "
+    "3 a "
+    "device or the system failed; 4 the result is not as expected (--expect-dir, --diff, "
+    "--fail-if, "
+    "the check of bench); 130 interrupted (bench, with what was measured until then).";
+
+// One line on standard error, whatever a name in it holds.
+void PrintError(std::string message);
 
 // A failure that ends the command with one line and a status.
 class CommandError : public std::runtime_error {
@@ -46,23 +57,66 @@ struct ModelOptions {
   bool no_fallback = false;
   bool no_tune = false;
   bool no_cache = false;
-  std::string precision = "as-given";  // or "fp16"
+  bool vendor_libs = false;
+  std::string precision = "as-given";    // or "fp16"
+  std::vector<std::string> affinities;   // "PATTERN=DEVICE", "PATTERN=prefer:DEVICE", ...
+  std::vector<std::string> memory_caps;  // "DEVICE=SIZE"
+  bool verify_plan = false;
+  bool replan = false;
+  std::string on_missing_device = "warn";  // error, fallback, warn
+  std::string on_unsupported_op = "fallback";
   bool json = false;
+  // Not an option: whether to end opening with HY_ABORTED, on any thread. May be null.
+  int32_t (*should_stop)(void*) = nullptr;
+  // Options of the command line that say how a model is compiled: a program refuses those that were
+  // given. Borrowed from the parser.
+  std::vector<const CLI::Option*> for_models;
 };
 void AddModelOptions(CLI::App& app, ModelOptions& options);
+// --vendor-libs and its opposite, one of those.
+void AddVendorLibsOption(CLI::App& app, ModelOptions& options);
 
 // A model that was compiled or loaded, with what it needs to live.
 struct Model {
-  hy::Instance instance;
+  hy::Instance instance{nullptr};
   std::vector<hy::Device> devices;
   hy::Program program;
   bool is_saved = false;  // from a program file
 };
-// Throws CommandError, or hy::Error with the file named in front.
-Model OpenModel(const ModelOptions& options, bool fix_shapes);
+// Makes the graph to compile where there is no file; options.model then only names it.
+using GraphMaker = std::function<hy::Graph(const hy::Instance&)>;
+// Throws CommandError, or hy::Error with the file named in front. A program file with options that
+// are for models is wrong usage.
+Model OpenModel(const ModelOptions& options, bool fix_shapes, const GraphMaker& make_graph = {});
 
+// Checks of option texts for CLI11; empty: good. A tolerance is finite and at least 0: under a NaN
+// every comparison fails, under infinity none. A seed fits 64 bits: CLI11 lets a sign wrap.
+std::string IsTolerance(const std::string& text);
+std::string IsSeed(const std::string& text);
+// Wrong usage where `command` was given more than `option`, which `does` something that needs
+// nothing else, such as "reads two reports".
+void RefuseOthers(const CLI::App& command, const std::string& option, const std::string& does);
+// One of these words; help lists them.
+CLI::Validator IsOneOf(std::vector<std::string> words);
+
+bool IsProgramFile(const std::string& path);
+// "a,b" into its parts, empty ones too; never none.
+std::vector<std::string> Split(const std::string& list, char separator);
+std::string Join(const std::vector<std::string>& words, const char* separator);
 std::map<std::string, int64_t> ParseShapes(const std::vector<std::string>& shapes);
-hy::Instance MakeInstance(bool no_fallback, bool no_cache);
+struct Affinity {
+  std::string pattern, device;
+  hy_affinity_kind kind = HY_AFFINITY_REQUIRE;
+};
+// "PATTERN=DEVICE", the device perhaps behind "require:", "prefer:" or "forbid:".
+Affinity ParseAffinity(const std::string& text);
+// "DEVICE=SIZE"; the size in bytes or with a unit in any case of letters: KB, MB, GB and TB are
+// powers of 1000, KiB, MiB, GiB and TiB, or K, M, G and T, powers of 1024; "1.5GiB" is a size too.
+std::pair<std::string, int64_t> ParseMemoryCap(const std::string& text);
+// The device of that path, as a word of the command line: wrong usage where it can name none.
+hy::Device OpenNamed(const hy::Instance& instance, const std::string& path);
+hy::Instance MakeInstance(bool no_fallback, bool no_cache, hy_policy on_missing = HY_POLICY_DEFAULT,
+                          hy_policy on_unsupported = HY_POLICY_DEFAULT);
 
 // Each makes the sub-command; the function runs it after parsing.
 using Run = std::function<int()>;
@@ -70,5 +124,6 @@ Run AddDevicesCommand(CLI::App& app);
 Run AddRunCommand(CLI::App& app);
 Run AddCompileCommand(CLI::App& app);
 Run AddExplainCommand(CLI::App& app);
+Run AddBenchCommand(CLI::App& app);
 
 }  // namespace halyard::tools

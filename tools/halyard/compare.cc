@@ -69,10 +69,7 @@ double ElementAsDouble(const Tensor& tensor, size_t index) {
 Comparison Compare(const Tensor& actual, const Tensor& expected, double rtol, double atol) {
   Comparison out;
   if (actual.dtype != expected.dtype || actual.dims != expected.dims) {
-    out.difference = "shape " + FormatDims(actual.dims.data(), actual.dims.size()) + " dtype " +
-                     std::to_string(actual.dtype) + " differs from the expected " +
-                     FormatDims(expected.dims.data(), expected.dims.size()) + " dtype " +
-                     std::to_string(expected.dtype);
+    out.difference = "it is " + FormatType(actual) + "; " + FormatType(expected) + " is expected";
     return out;
   }
   if (ElementBytes(actual.dtype) == 0) {
@@ -90,6 +87,7 @@ Comparison Compare(const Tensor& actual, const Tensor& expected, double rtol, do
       if (e != 0) out.max_relative = std::max(out.max_relative, absolute / std::fabs(e));
       is_good = absolute <= atol + rtol * std::fabs(e);
     }
+    if (!is_good && !(std::isfinite(a) && std::isfinite(e))) out.is_finite = false;
     if (!is_good && out.difference.empty()) {
       char text[160];
       std::snprintf(text, sizeof(text), "element %zu is %.9g; %.9g is expected (rtol %g, atol %g)",

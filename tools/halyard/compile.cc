@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/halyard/command.h"
+#include "tools/halyard/files.h"
 
 namespace halyard::tools {
 namespace {
@@ -15,7 +16,12 @@ struct Options {
 };
 
 int Compile(const Options& options) {
+  KeepApart({{"--output", options.output}}, {{"the model", options.model.model}});
   const Model model = OpenModel(options.model, true);
+  if (model.is_saved) {
+    throw CommandError(
+        kWrongUsage, options.model.model + " is a compiled program already; compile takes a model");
+  }
   model.program.Save(options.output);
   if (options.model.json) {
     auto json =
@@ -35,7 +41,11 @@ Run AddCompileCommand(CLI::App& app) {
   CLI::App* command = app.add_subcommand("compile", "Compile a model into a program file");
   auto options = std::make_shared<Options>();
   AddModelOptions(*command, options->model);
-  command->add_option("-o,--output", options->output, "The program file")->required();
+  command
+      ->add_option("-o,--output", options->output,
+                   "The program file; one that is there is replaced, never the model")
+      ->type_name("FILE")
+      ->required();
   return [options] { return Compile(*options); };
 }
 

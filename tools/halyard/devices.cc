@@ -1,70 +1,276 @@
 // SPDX-License-Identifier: Apache-2.0
-// halyard devices: what is here, what it can do, and why a driver is missing.
-#include <cstdio>
-#include <nlohmann/json.hpp>
+// halyard devices: what is here, what it can do, what it reaches, and why a driver is missing.
+#include "tools/halyard/devices.h"
 
-#include "tools/halyard/command.h"
+#include <csignal>
+#include <cstdio>
+#include <set>
+
+#include "base/quantity.h"
+#include "tools/halyard/files.h"
+#include "tools/halyard/progress_line.h"
 
 namespace halyard::tools {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 struct Options {
-  bool json = false;
+  bool json = false, all = false, probe = false, again = false, no_tune = false;
+  double seconds = 0;
+  std::string why_missing, svg;
+  std::vector<std::string> diff;
   std::vector<std::string> devices;
 };
 
-int Devices(const Options& options) {
-  const hy::Instance instance = MakeInstance(false, true);
+volatile std::sig_atomic_t is_interrupted = 0;
+
+// Ctrl-C ends probing with what there is; a second one ends the command.
+class InterruptWatch {
+ public:
+  InterruptWatch() {
+    is_interrupted = 0;
+    std::signal(SIGINT, [](int) {
+      is_interrupted = 1;
+      std::signal(SIGINT, SIG_DFL);
+    });
+  }
+  ~InterruptWatch() { std::signal(SIGINT, SIG_DFL); }
+};
+
+Json ProbeJson(const hy::Instance& instance, const std::vector<hy::Device>& devices,
+               const Options& options) {
+  hy_probe_desc desc = HY_PROBE_DESC_INIT;
+  desc.seconds_per_device = options.seconds;
+  desc.again = options.again ? 1 : 0;
+  desc.no_tune = options.no_tune ? 1 : 0;
+  desc.should_stop = [](void*) -> int32_t { return is_interrupted; };
+  if (HasProgressLine()) {
+    desc.progress = [](void*, hy_string what, double done) {
+      char share[16];
+      std::snprintf(share, sizeof(share), "%3.0f %% ", done * 100);
+      ShowProgress(share + hy::ToString(what));
+      if (done >= 1) EraseProgress();
+    };
+  }
+  const InterruptWatch watch;
+  return Json::parse(instance.Probe(devices, desc, HY_FORMAT_JSON));
+}
+
+Json LinksJson(const std::vector<hy::Device>& devices) {
+  Json links = Json::array();
+  const auto name_of = [](hy_link_kind kind) {
+    constexpr const char* kNames[] = {"none", "same-memory", "host-staged", "pcie", "nvlink"};
+    return kind >= 0 && kind < 5 ? kNames[kind] : "none";
+  };
+  for (const hy::Device& from : devices) {
+    for (const hy::Device& to : devices) {
+      if (&from == &to) continue;
+      const hy_link_info link = from.LinkTo(to);
+      Json json;
+      json["from"] = hy::ToString(from.info().path);
+      json["to"] = hy::ToString(to.info().path);
+      json["kind"] = name_of(link.kind);
+      json["can_access_peer"] = link.can_access_peer == 1;
+      json["can_copy_direct"] = link.can_copy_direct == 1;
+      json["is_same_silicon"] = link.is_same_silicon == 1;
+      if (link.has_native_atomics >= 0) json["has_native_atomics"] = link.has_native_atomics == 1;
+      if (link.rank >= 0) json["rank"] = link.rank;
+      if (link.nearest.size > 0) json["nearest"] = hy::ToString(link.nearest);
+      links.push_back(std::move(json));
+    }
+  }
+  return links;
+}
+
+// Everything that the command knows, in the form of docs/devices.schema.json.
+Json CollectReport(const hy::Instance& instance, const Options& options) {
   std::vector<std::string> paths = options.devices;
   if (paths.empty()) {
     for (const hy_device_info& info : instance.Devices()) paths.push_back(hy::ToString(info.path));
   }
-  std::vector<hy::Device> devices;  // opened before anything is written
-  for (const std::string& path : paths) devices.push_back(instance.Open(path));
-  Json json;
-  json["drivers"] = Json::array();
-  json["devices"] = Json::array();
-  for (const hy_driver_info& driver : instance.Drivers()) {
-    if (options.json) {
-      json["drivers"].push_back({{"name", hy::ToString(driver.name)},
-                                 {"status", hy::ToString(hy_result_name(driver.status))},
-                                 {"reason", hy::ToString(driver.reason)},
-                                 {"devices", driver.device_count}});
-    } else if (driver.status != HY_OK) {
-      std::printf("driver %-7s missing: %s\n", hy::ToString(driver.name).c_str(),
-                  hy::ToString(driver.reason).c_str());
-    } else {
-      const std::string skipped = hy::ToString(driver.reason);
-      std::printf("driver %-7s %u device%s%s%s\n", hy::ToString(driver.name).c_str(),
-                  driver.device_count, driver.device_count == 1 ? "" : "s",
-                  skipped.empty() ? "" : "; ", skipped.c_str());
+  std::vector<hy::Device> devices;
+  std::set<std::string> seen;
+  for (const std::string& path : paths) {
+    const bool has_number = path.find(':') != std::string::npos;
+    if (!seen.insert(has_number ? path : path + ":0").second) continue;  // given twice
+    try {
+      devices.push_back(OpenNamed(instance, path));
+    } catch (const hy::Error& error) {
+      // The same status whether the driver or the device is missing.
+      throw CommandError(kSystemFailure, error.what());
     }
   }
+  Json json;
+  json["format"] = kDevicesFormat;
+  json["drivers"] = Json::array();
+  for (const hy_driver_info& driver : instance.Drivers()) {
+    json["drivers"].push_back({{"name", hy::ToString(driver.name)},
+                               {"status", hy::ToString(hy_result_name(driver.status))},
+                               {"reason", hy::ToString(driver.reason)},
+                               {"devices", driver.device_count}});
+  }
+  json["devices"] = Json::array();
   for (const hy::Device& device : devices) {
-    if (options.json) {
-      json["devices"].push_back(Json::parse(device.Report(HY_FORMAT_JSON)));
+    json["devices"].push_back(Json::parse(device.Report(HY_FORMAT_JSON)));
+    for (const hy_device_info& info : instance.Devices()) {
+      if (info.left_out.size == 0 || json["devices"].back()["path"] != hy::ToString(info.path))
+        continue;
+      json["devices"].back()["left_out"] = hy::ToString(info.left_out);
+    }
+  }
+  json["links"] = LinksJson(devices);
+  if (options.probe) json["probes"] = ProbeJson(instance, devices, options);
+  return json;
+}
+
+std::string TextOf(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  return value.dump();
+}
+
+void PrintDevice(const Json& device, bool with_unknown) {
+  std::printf("\n%s\n", device["path"].get<std::string>().c_str());
+  if (device.contains("left_out")) {
+    std::printf("auto leaves it out: %s\n", device["left_out"].get<std::string>().c_str());
+  }
+  for (const auto& [name, field] : device["fields"].items()) {
+    if (!field.is_null()) {
+      std::printf("%s = %s (%s)\n", name.c_str(), TextOf(field["value"]).c_str(),
+                  field["source"].get<std::string>().c_str());
+    } else if (with_unknown) {
+      std::printf("%s = unknown\n", name.c_str());
+    }
+  }
+  for (const char* list : {"features", "notes"}) {
+    for (const Json& text : device[list]) {
+      std::printf("%s: %s\n", std::string(list, std::string(list).size() - 1).c_str(),
+                  text.get<std::string>().c_str());
+    }
+  }
+}
+
+void PrintText(const Json& report, bool with_unknown) {
+  for (const Json& driver : report["drivers"]) {
+    const std::string name = driver["name"], reason = driver["reason"];
+    if (driver["status"] != "OK") {
+      std::printf("driver %-7s missing: %s\n", name.c_str(), reason.c_str());
       continue;
     }
-    const hy_device_info info = device.info();
-    std::printf("\n%s: %s\n", hy::ToString(info.path).c_str(), hy::ToString(info.name).c_str());
-    std::printf("%s", device.Report(HY_FORMAT_TEXT).c_str());
+    const int count = driver["devices"];
+    std::printf("driver %-7s %s%s%s\n", name.c_str(), CountedNoun(count, "device").c_str(),
+                reason.empty() ? "" : "; ", reason.c_str());
   }
-  if (options.json)
-    std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+  for (const Json& device : report["devices"]) PrintDevice(device, with_unknown);
+  if (!report["links"].empty()) std::printf("\n");
+  for (const Json& link : report["links"]) {
+    const std::string from = link["from"], to = link["to"], kind = link["kind"];
+    std::printf("link %s -> %s: %s%s%s%s\n", from.c_str(), to.c_str(), kind.c_str(),
+                link["can_copy_direct"].get<bool>() ? ", direct copies" : "",
+                link["can_access_peer"].get<bool>() ? ", peer access" : "",
+                link["is_same_silicon"].get<bool>() ? ", the same silicon" : "");
+  }
+  if (report.contains("probes")) std::printf("\n%s", FormatProbes(report["probes"]).c_str());
+}
+
+int WhyMissing(const hy::Instance& instance, const std::string& wanted) {
+  struct Place {
+    const char* driver;
+    const char* library;
+    const char* variable;
+    const char* advice;
+  };
+  constexpr Place kPlaces[] = {
+      {"cuda", "libcuda.so.1, of the NVIDIA driver", "HALYARD_CUDA_LIBRARY",
+       "Install the NVIDIA driver; in a container, give it the GPU (nvidia-container-toolkit)."},
+      {"vulkan", "libvulkan.so.1, the loader, and one driver file of a vendor", "VK_DRIVER_FILES",
+       "Install libvulkan1 and the vendor's driver (mesa-vulkan-drivers for AMD and Intel)."},
+      {"cpu", "none", "HALYARD_THREADS", "It is part of Halyard."},
+  };
+  for (const hy_driver_info& driver : instance.Drivers()) {
+    if (hy::ToString(driver.name) != wanted) continue;
+    std::printf("driver: %s\nstatus: %s\n", wanted.c_str(),
+                hy::ToString(hy_result_name(driver.status)).c_str());
+    const std::string reason = hy::ToString(driver.reason);
+    if (!reason.empty()) std::printf("reason: %s\n", reason.c_str());
+    if (driver.status == HY_OK) std::printf("devices: %u\n", driver.device_count);
+    for (const Place& place : kPlaces) {
+      if (place.driver != wanted) continue;
+      std::printf("library: %s\nnamed by: %s\n", place.library, place.variable);
+      if (driver.status != HY_OK || driver.device_count == 0)
+        std::printf("advice: %s\n", place.advice);
+      if (wanted == "cuda") {
+        std::printf("cuBLASLt, for --vendor-libs, named by: HALYARD_CUBLASLT_LIBRARY\n");
+      }
+    }
+    return kDone;
+  }
+  std::string known;
+  for (const hy_driver_info& driver : instance.Drivers()) {
+    known += (known.empty() ? "" : ", ") + hy::ToString(driver.name);
+  }
+  throw CommandError(kWrongUsage, "there is no driver '" + wanted + "'; this build has: " + known);
+}
+
+int Devices(const Options& options, const CLI::App& command) {
+  if (!options.diff.empty()) {
+    RefuseOthers(command, "--diff", "reads two reports and writes what differs");
+    if (options.diff.size() != 2) throw CommandError(kWrongUsage, "--diff takes two files");
+    const std::string text =
+        DiffReports(ParseDevicesReport(options.diff[0], ReadWhole(options.diff[0])),
+                    ParseDevicesReport(options.diff[1], ReadWhole(options.diff[1])));
+    std::printf("%s", text.empty() ? "no difference\n" : text.c_str());
+    return text.empty() ? kDone : kDiffers;
+  }
+  if (!options.why_missing.empty()) RefuseOthers(command, "--why-missing", "looks at one driver");
+  const hy::Instance instance = MakeInstance(false, false);
+  if (!options.why_missing.empty()) return WhyMissing(instance, options.why_missing);
+  const Json report = CollectReport(instance, options);
+  if (!options.svg.empty()) WriteWhole(options.svg, DrawTopology(report));
+  if (options.json) {
+    std::printf("%s\n", report.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+  } else if (options.svg.empty() || options.probe) {
+    PrintText(report, options.all);
+  }
   return kDone;
 }
 
 }  // namespace
 
 Run AddDevicesCommand(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("devices", "List drivers and devices, and what each can do");
+  CLI::App* command = app.add_subcommand(
+      "devices", "List drivers and devices, what each can do, and what it reaches");
   auto options = std::make_shared<Options>();
-  command->add_flag("--json", options->json, "Write JSON");
+  command->add_flag("--json", options->json, "Write JSON (docs/devices.schema.json)");
+  command->add_flag("--all", options->all, "Also name what is unknown");
+  command->add_flag(
+      "--probe", options->probe,
+      "Measure copies, bandwidth, matrix products and latencies, or show what was measured");
+  command->add_flag("--again", options->again, "Measure although there are results")
+      ->needs("--probe");
+  command
+      ->add_flag("--no-tune", options->no_tune, "Products run with the schedule the model prefers")
+      ->needs("--probe");
+  command->add_option("--seconds", options->seconds, "Longest time per device (10)")
+      ->needs("--probe")
+      ->check(CLI::Validator(
+          [](std::string& text) {
+            double value = 0;
+            const bool is_good =
+                CLI::detail::lexical_cast(text, value) && value >= 0.1 && value <= 100000;
+            return is_good ? "" : "'" + text + "' is not a number of seconds from 0.1 to 100000";
+          },
+          "SECONDS"));
+  command->add_option("--why-missing", options->why_missing, "Why a driver is not there")
+      ->type_name("DRIVER")
+      ->excludes("--json");
+  command->add_option("--diff", options->diff, "Compare two reports; status 4 when they differ")
+      ->type_name("A.json B.json")
+      ->expected(2)
+      ->excludes("--json");
+  command->add_option("--svg", options->svg, "Draw devices, memories and links into a file")
+      ->type_name("FILE");
   command->add_option("DEVICE", options->devices, "Only these, such as cpu:0");
-  return [options] { return Devices(*options); };
+  return [options, command] { return Devices(*options, *command); };
 }
 
 }  // namespace halyard::tools

@@ -1,20 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
-// halyard: the command line. One file per sub-command; errors are one line on standard error. Exit
-// status: 0 done, 1 wrong usage, 2 the model or input is bad or unsupported, 3 a device or the
-// system failed, 4 the result differs from the expectation.
+// halyard: the command line. One file per sub-command; errors are one line on standard error, exit
+// statuses those of command.h.
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <new>
 
+#include "base/near_names.h"
 #include "tools/halyard/command.h"
 
 namespace {
 
-// One line, whatever a name in it holds.
-void PrintError(std::string message) {
-  for (char& c : message) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+// The sub-command that the arguments name; the command itself where they name none.
+const CLI::App& CommandOf(const CLI::App& app) {
+  const auto given = app.get_subcommands();
+  return given.empty() ? app : *given.front();
+}
+
+std::vector<std::string> OptionsOf(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    if (!option->get_positional()) names.push_back(option->get_name());
   }
-  std::fprintf(stderr, "halyard: error: %s\n", message.c_str());
+  for (const CLI::App* group : command.get_subcommands([](const CLI::App* one) {
+         return one->get_name().empty();  // an option group
+       })) {
+    for (const std::string& name : OptionsOf(*group)) names.push_back(name);
+  }
+  return names;
+}
+
+// What is wrong with the arguments, in one sentence, and where to read on.
+std::string DescribeUsage(const CLI::App& app, const CLI::Error& error) {
+  const CLI::App& command = CommandOf(app);
+  const bool is_whole = &command == &app;
+  const auto is_of = [&](CLI::ExitCodes code) {
+    return error.get_exit_code() == static_cast<int>(code);
+  };
+  const std::string name = is_whole ? "halyard" : "halyard " + command.get_name();
+  const std::string advice = " (see " + name + " --help)";
+  const std::vector<std::string> unknown = app.remaining(true);
+  const bool has_option = std::any_of(unknown.begin(), unknown.end(), [](const std::string& text) {
+    return text.size() > 1 && text[0] == '-';
+  });
+  if (is_of(CLI::ExitCodes::RequiredError) && is_whole && !has_option) {
+    std::vector<std::string> known;
+    for (const CLI::App* one : app.get_subcommands({})) known.push_back(one->get_name());
+    return "a sub-command is needed: " + halyard::NamesLike("", known) + advice;
+  }
+  if (is_of(CLI::ExitCodes::ArgumentMismatch)) {
+    const std::string text = error.what();
+    const std::string option = text.substr(0, text.find(':'));
+    const CLI::Option* found = command.get_option_no_throw(option);
+    const int values = found == nullptr ? 1 : found->get_items_expected_min();
+    return option + " needs " +
+           (values > 1 ? std::to_string(values) + " values: " + found->get_type_name()
+                       : "a value") +
+           advice;
+  }
+  if (is_of(CLI::ExitCodes::RequiredError) &&
+      std::strstr(error.what(), "Requires at most") != nullptr) {
+    const std::string text = error.what();
+    return "one at most of " + text.substr(text.find('[')) + " can be given" + advice;
+  }
+  if (!is_of(CLI::ExitCodes::ExtrasError) && !(is_whole && has_option)) {
+    return error.what() + advice;
+  }
+  for (const std::string& text : command.remaining(true)) {
+    if (text.size() > 1 && text[0] == '-') {
+      const std::string option = text.substr(0, text.find('='));
+      const std::string near = halyard::NamesNear(option, OptionsOf(command));
+      return name + " has no option '" + option + "'" +
+             (near.empty() ? "" : "; near it are " + near) + advice;
+    }
+  }
+  const std::vector<std::string> rest = command.remaining(true);
+  return rest.empty() ? error.what() + advice
+                      : "'" + rest.front() + "' is one argument too many" + advice;
 }
 
 }  // namespace
@@ -28,20 +91,37 @@ int main(int argc, char** argv) {
                                         std::to_string(version / 1000 % 1000) + "." +
                                         std::to_string(version % 1000));
   app.require_subcommand(1);
+  app.footer(std::string("halyard SUBCOMMAND --help lists the options of one.\n") +
+             kExitStatusHelp);
   int status = kDone;
   try {
-    for (const auto add :
-         {AddDevicesCommand, AddRunCommand, AddCompileCommand, AddExplainCommand}) {
+    for (const auto add : {AddDevicesCommand, AddRunCommand, AddCompileCommand, AddExplainCommand,
+                           AddBenchCommand}) {
       const Run run = add(app);
       CLI::App* command = app.get_subcommands([](CLI::App*) { return true; }).back();
       command->callback([run, &status] { status = run(); });
+      command->footer(kExitStatusHelp);
+    }
+    if (argc > 1 && argv[1][0] != '-' &&
+        app.get_subcommands([&](CLI::App* c) { return c->check_name(argv[1]); }).empty()) {
+      std::vector<std::string> known;
+      for (const CLI::App* one : app.get_subcommands({})) known.push_back(one->get_name());
+      throw CommandError(kWrongUsage, "there is no sub-command '" + std::string(argv[1]) +
+                                          "'; there are " + halyard::NamesLike(argv[1], known) +
+                                          " (see halyard --help)");
     }
     app.parse(argc, argv);
+    const bool failed_before = std::ferror(stdout) != 0;  // then errno is of something later
+    if (std::fflush(stdout) != 0 || failed_before) {
+      throw CommandError(kSystemFailure, std::string("standard output cannot be written") +
+                                             (failed_before ? "" : ": ") +
+                                             (failed_before ? "" : std::strerror(errno)));
+    }
   } catch (const CLI::Success& done) {
     app.exit(done);
     return kDone;
   } catch (const CLI::Error& error) {
-    PrintError(std::string(error.what()) + " (see halyard --help)");
+    PrintError(DescribeUsage(app, error));
     return kWrongUsage;
   } catch (const CommandError& error) {
     PrintError(error.what());

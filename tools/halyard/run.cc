@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // halyard run: one run of a model on files or random inputs.
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <new>
 #include <nlohmann/json.hpp>
-#include <random>
 
+#include "base/quantity.h"
 #include "tools/halyard/command.h"
 #include "tools/halyard/compare.h"
+#include "tools/halyard/files.h"
+#include "tools/halyard/inputs.h"
 #include "tools/halyard/tensor_io.h"
 
 namespace halyard::tools {
@@ -21,10 +20,9 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   ModelOptions model;
-  std::vector<std::string> inputs;  // "NAME=@FILE.npy"
-  std::string input_dir, output_dir, expect_dir;
+  InputOptions inputs;
+  std::string output_dir, expect_dir;
   double rtol = 1e-4, atol = 1e-5;
-  uint64_t seed = 1;
   bool compile_shapes = false;
 };
 
@@ -32,206 +30,51 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The names of the dims of an input: "n, 3" becomes {"n", "3"}.
-std::vector<std::string> DimNames(const hy_tensor_info& info) {
-  const std::string text = hy::ToString(info.shape);
-  std::vector<std::string> names;
-  int depth = 0;
-  for (const char c : text) {
-    if (c == '(') ++depth;
-    if (c == ')') --depth;
-    if (names.empty()) names.emplace_back();
-    if (c == ',' && depth == 0)
-      names.emplace_back();
-    else if (c != ' ' || !names.back().empty())
-      names.back() += c;
-  }
-  return names;
-}
-
-class Inputs {
- public:
-  Inputs(const Model& model, const Options& options) : infos_(model.program.Io(HY_IO_INPUT)) {
-    tensors_.resize(infos_.size());
-    const std::vector<hy_symbol_info> open = model.program.Symbols();
-    for (const auto& [name, value] : ParseShapes(options.model.shapes)) {
-      const bool is_known = std::any_of(
-          open.begin(), open.end(),
-          [&n = name](const hy_symbol_info& symbol) { return hy::ToString(symbol.name) == n; });
-      // Sizes of a model were fixed, and their names checked, when it was compiled.
-      if (!is_known && model.is_saved) {
-        std::string names;
-        for (const hy_symbol_info& symbol : open) names += " " + hy::ToString(symbol.name);
-        throw CommandError(kWrongUsage,
-                           "--shape: " + options.model.model + " has no size '" + name +
-                               "'; its sizes are:" + (names.empty() ? " none" : names));
-      }
-      symbols_[name] = value;
-    }
-    ReadDirectory(options);
-    ReadNamed(options);
-    BindGiven();
-    for (const hy_symbol_info& symbol : open) SetDefault(symbol);
-    std::mt19937_64 random(options.seed);
-    for (size_t i = 0; i < infos_.size(); ++i) {
-      if (tensors_[i].dtype == HY_DTYPE_INVALID) MakeRandom(i, random);
-    }
-  }
-  const std::vector<Tensor>& tensors() const { return tensors_; }
-  std::string name(size_t i) const { return hy::ToString(infos_[i].name); }
-
- private:
-  void ReadDirectory(const Options& options) {
-    if (options.input_dir.empty()) return;
-    for (size_t i = 0; i < infos_.size(); ++i) {
-      const std::string path = options.input_dir + "/input_" + std::to_string(i);
-      for (const char* end : {".npy", ".pb"}) {
-        if (tensors_[i].dtype != HY_DTYPE_INVALID || !std::filesystem::exists(path + end)) continue;
-        tensors_[i] = ReadTensor(path + end);
-      }
-    }
-    if (!std::filesystem::is_directory(options.input_dir)) {
-      throw CommandError(kBadModel, options.input_dir + ": there is no such folder");
-    }
-  }
-  void ReadNamed(const Options& options) {
-    for (const std::string& text : options.inputs) {
-      const size_t at = text.find("=@");
-      if (at == std::string::npos) {
-        throw CommandError(kWrongUsage, "--input '" + text + "' is not NAME=@FILE.npy");
-      }
-      const std::string wanted = text.substr(0, at);
-      bool is_known = false;
-      for (size_t i = 0; i < infos_.size(); ++i) {
-        if (name(i) != wanted) continue;
-        tensors_[i] = ReadTensor(text.substr(at + 2));
-        is_known = true;
-      }
-      if (!is_known)
-        throw CommandError(kBadModel, options.model.model + ": there is no input '" + wanted + "'");
-    }
-  }
-  void BindGiven() {
-    for (size_t i = 0; i < infos_.size(); ++i) {
-      const std::vector<std::string> names = DimNames(infos_[i]);
-      if (tensors_[i].dtype == HY_DTYPE_INVALID || tensors_[i].dims.size() != names.size())
-        continue;
-      for (size_t d = 0; d < names.size(); ++d) symbols_.emplace(names[d], tensors_[i].dims[d]);
-    }
-  }
-  void SetDefault(const hy_symbol_info& symbol) {
-    const int64_t least = std::max<int64_t>(symbol.min, 1);
-    const int64_t rounded =
-        (least + symbol.multiple_of - 1) / symbol.multiple_of * symbol.multiple_of;
-    symbols_.emplace(hy::ToString(symbol.name), rounded);
-  }
-  void MakeRandom(size_t index, std::mt19937_64& random) {
-    const hy_tensor_info& info = infos_[index];
-    const std::vector<std::string> names = DimNames(info);
-    Tensor& tensor = tensors_[index];
-    tensor.dtype = info.dtype;
-    uint64_t count = 1;
-    for (uint32_t d = 0; d < info.rank; ++d) {
-      int64_t dim = info.dims[d];
-      if (dim < 0) {
-        const auto found = symbols_.find(names[d]);
-        if (found == symbols_.end()) {
-          throw CommandError(kBadModel, "input '" + name(index) + "' has the size " + names[d] +
-                                            ", which no option gives; pass the input");
-        }
-        dim = found->second;
-      }
-      tensor.dims.push_back(dim);
-      if (__builtin_mul_overflow(count, static_cast<uint64_t>(dim), &count)) count = UINT64_MAX;
-    }
-    const size_t width = ElementBytes(tensor.dtype);
-    if (width == 0) {
-      throw CommandError(kBadModel,
-                         "input '" + name(index) + "' has a dtype without random values");
-    }
-    if (count > (uint64_t{1} << 36) / width) {
-      throw CommandError(kBadModel, "input '" + name(index) + "' of shape " +
-                                        FormatDims(tensor.dims.data(), tensor.dims.size()) +
-                                        " is too large");
-    }
-    try {
-      tensor.bytes.resize(count * width);
-    } catch (const std::bad_alloc&) {
-      throw CommandError(kSystemFailure, "input '" + name(index) + "' of shape " +
-                                             FormatDims(tensor.dims.data(), tensor.dims.size()) +
-                                             " needs " + std::to_string(count * width) +
-                                             " bytes, more than this machine gives");
-    }
-    for (uint64_t i = 0; i < count; ++i) PutRandom(tensor, i, width, random);
-  }
-  // Floats lie in [-1, 1), integers are 0 or 1: indices and masks that most models take.
-  static void PutRandom(Tensor& tensor, uint64_t i, size_t width, std::mt19937_64& random) {
-    const uint64_t bits = random();
-    uint8_t* to = tensor.bytes.data() + i * width;
-    const double unit = static_cast<double>(bits >> 40) / (1 << 23) - 1.0;
-    if (tensor.dtype == HY_DTYPE_F32) {
-      const auto value = static_cast<float>(unit);
-      std::memcpy(to, &value, 4);
-    } else if (tensor.dtype == HY_DTYPE_F64) {
-      std::memcpy(to, &unit, 8);
-    } else if (tensor.dtype == HY_DTYPE_BF16) {
-      const auto value = static_cast<float>(unit);
-      std::memcpy(to, reinterpret_cast<const uint8_t*>(&value) + 2, 2);
-    } else if (tensor.dtype == HY_DTYPE_F16) {
-      // A sign, and a magnitude in [0.5, 1).
-      const auto value = static_cast<uint16_t>(0x3800 | (bits & 0x83ff));
-      std::memcpy(to, &value, 2);
-    } else {
-      *to = static_cast<uint8_t>(bits >> 63);
-    }
-  }
-
-  std::vector<hy_tensor_info> infos_;
-  std::vector<Tensor> tensors_;
-  std::map<std::string, int64_t> symbols_;
-};
-
-hy_tensor ToCall(const Tensor& tensor) {
-  hy_tensor call = HY_TENSOR_INIT;
-  call.dtype = tensor.dtype;
-  call.rank = static_cast<uint32_t>(tensor.dims.size());
-  std::copy(tensor.dims.begin(), tensor.dims.end(), call.dims);
-  call.data = const_cast<uint8_t*>(tensor.bytes.data());
-  call.size_bytes = tensor.bytes.size();
-  return call;
-}
-
-Tensor ToTensor(const hy_tensor& call) {
-  Tensor tensor;
-  tensor.dtype = call.dtype;
-  tensor.dims.assign(call.dims, call.dims + call.rank);
-  const auto* bytes = static_cast<const uint8_t*>(call.data);
-  if (call.size_bytes > 0) tensor.bytes.assign(bytes, bytes + call.size_bytes);
-  return tensor;
-}
-
-// "min -1.2, max 3.4, mean 0.1"
+// "min -1.2, max 3.4, mean 0.1", and how many NaN there are beside what that is of; of a dtype
+// without a value form the bytes are counted.
 std::string Summary(const Tensor& tensor) {
   const auto count = static_cast<size_t>(tensor.elements());
-  if (count == 0 || ElementBytes(tensor.dtype) == 0) return "";
+  if (count == 0) return "no elements";
+  if (ElementBytes(tensor.dtype) == 0) return Counted(tensor.bytes.size(), "byte");
   double min = INFINITY, max = -INFINITY, sum = 0;
+  size_t nan_count = 0;
   for (size_t i = 0; i < count; ++i) {
     const double value = ElementAsDouble(tensor, i);
+    if (std::isnan(value)) {
+      ++nan_count;
+      continue;
+    }
     min = std::fmin(min, value);
     max = std::fmax(max, value);
     sum += value;
   }
+  if (nan_count == count) return "all NaN";
   char text[96];
   std::snprintf(text, sizeof(text), "min %.6g, max %.6g, mean %.6g", min, max,
-                sum / static_cast<double>(count));
-  return text;
+                sum / static_cast<double>(count - nan_count));
+  return nan_count == 0 ? text : std::to_string(nan_count) + " NaN, the others " + text;
+}
+
+// The files that --output-dir receives replace nothing that this run reads.
+void KeepFilesApart(const Options& options, size_t output_count) {
+  if (options.output_dir.empty()) return;
+  std::vector<NamedFile> outputs, inputs = FilesOf(options.inputs);
+  inputs.push_back({"the model", options.model.model});
+  for (size_t i = 0; i < output_count; ++i) {
+    const std::string file = "/output_" + std::to_string(i) + ".npy";
+    outputs.push_back({"--output-dir's", options.output_dir + file});
+    if (!options.expect_dir.empty())
+      inputs.push_back({"the expectation", options.expect_dir + file});
+  }
+  KeepApart(outputs, inputs);
 }
 
 int RunModel(const Options& options) {
   const auto start = std::chrono::steady_clock::now();
   const Model model = OpenModel(options.model, true);
+  KeepFilesApart(options, model.program.Io(HY_IO_OUTPUT).size());
   const double open_seconds = SecondsSince(start);
-  const Inputs inputs(model, options);
+  const Inputs inputs(model, options.model, options.inputs);
   hy_session_desc desc = HY_SESSION_DESC_INIT;
   if (options.compile_shapes) desc.on_new_shapes = HY_NEW_SHAPES_COMPILE;
   const hy::Session session = hy::Session::Create(model.program, &desc);
@@ -253,7 +96,14 @@ int RunModel(const Options& options) {
   json["open_seconds"] = open_seconds;
   json["run_seconds"] = run_seconds;
   json["outputs"] = Json::array();
-  if (!options.output_dir.empty()) std::filesystem::create_directories(options.output_dir);
+  if (!options.output_dir.empty()) {
+    std::error_code failure;
+    std::filesystem::create_directories(options.output_dir, failure);
+    if (failure || !std::filesystem::is_directory(options.output_dir, failure)) {
+      throw CommandError(kSystemFailure, options.output_dir + ": the folder cannot be made" +
+                                             (failure ? ": " + failure.message() : ""));
+    }
+  }
   int status = kDone;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tensor tensor = ToTensor(outputs[i]);
@@ -268,12 +118,16 @@ int RunModel(const Options& options) {
       const Comparison comparison =
           Compare(tensor, ReadTensor(options.expect_dir + file), options.rtol, options.atol);
       row["is_equal"] = comparison.is_equal;
+      if (!comparison.is_equal) row["difference"] = comparison.difference;
       row["max_absolute_error"] = comparison.max_absolute;
       row["max_relative_error"] = comparison.max_relative;
       char text[96];
       std::snprintf(text, sizeof(text), " largest error %.3g absolute, %.3g relative",
                     comparison.max_absolute, comparison.max_relative);
       verdict = text;
+      // A largest error says nothing of other shapes and of what is not a number.
+      if (!comparison.is_equal && (comparison.max_absolute == 0 || !comparison.is_finite))
+        verdict = " differs: " + comparison.difference;
       if (!comparison.is_equal) {
         status = kDiffers;
         std::fprintf(stderr, "halyard: error: %s: output '%s': %s\n", options.model.model.c_str(),
@@ -290,8 +144,8 @@ int RunModel(const Options& options) {
   if (options.model.json) {
     std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
   } else {
-    std::printf("compiled or loaded in %.1f ms, ran in %.3f ms\n", open_seconds * 1e3,
-                run_seconds * 1e3);
+    std::printf("compiled or loaded in %s, ran in %s\n", FormatSeconds(open_seconds).c_str(),
+                FormatSeconds(run_seconds).c_str());
   }
   return status;
 }
@@ -302,18 +156,25 @@ Run AddRunCommand(CLI::App& app) {
   CLI::App* command = app.add_subcommand("run", "Run a model once");
   auto options = std::make_shared<Options>();
   AddModelOptions(*command, options->model);
-  command->add_option("--input", options->inputs, "NAME=@FILE: an input by name, .npy or .pb")
-      ->allow_extra_args(false);
-  command->add_option("--input-dir", options->input_dir,
-                      "Folder of input_0.npy (or .pb), input_1.npy, ...");
-  command->add_option("--output-dir", options->output_dir,
-                      "Folder that receives output_0.npy, ...");
-  command->add_option("--expect-dir", options->expect_dir, "Folder of expected output_0.npy, ...");
-  command->add_option("--rtol", options->rtol, "Relative tolerance of --expect-dir");
-  command->add_option("--atol", options->atol, "Absolute tolerance of --expect-dir");
-  command->add_option("--seed", options->seed, "Of the random values of inputs that are not given");
-  command->add_flag("--compile-shapes", options->compile_shapes,
-                    "Compile a program for exactly the sizes of the inputs");
+  AddInputOptions(*command, options->inputs);
+  command
+      ->add_option("--output-dir", options->output_dir,
+                   "Folder that receives output_0.npy, ...; made if it is not there")
+      ->type_name("DIR");
+  command
+      ->add_option("--expect-dir", options->expect_dir,
+                   "Folder of expected output_0.npy, ...; status 4 where an output differs; NaN "
+                   "equals NaN only, an infinity itself")
+      ->type_name("DIR");
+  command->add_option("--rtol", options->rtol, "Relative tolerance of --expect-dir")
+      ->check(IsTolerance)
+      ->capture_default_str();
+  command->add_option("--atol", options->atol, "Absolute tolerance of --expect-dir")
+      ->check(IsTolerance)
+      ->capture_default_str();
+  options->model.for_models.push_back(
+      command->add_flag("--compile-shapes", options->compile_shapes,
+                        "Compile a program for exactly the sizes of the inputs"));
   return [options] { return RunModel(*options); };
 }
 

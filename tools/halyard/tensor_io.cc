@@ -2,6 +2,7 @@
 // Conversion between the files' tensors and the command's.
 #include "tools/halyard/tensor_io.h"
 
+#include "base/quantity.h"
 #include "tools/halyard/command.h"
 #include "tools/tensor_file/tensor_file.h"
 
@@ -25,12 +26,18 @@ std::string FormatDims(const int64_t* dims, size_t rank) {
   return text + "]";
 }
 
+std::string FormatType(const Tensor& tensor) {
+  return std::string(FormatDType(static_cast<DType>(tensor.dtype))) +
+         FormatDims(tensor.dims.data(), tensor.dims.size());
+}
+
 Tensor ReadTensor(const std::string& path) {
   auto file = tensor_file::ReadTensorFile(path);
   if (!file.ok()) throw CommandError(kBadModel, file.status().ToLine());
   if (file->dims.size() > HY_MAX_RANK) {
-    throw CommandError(
-        kBadModel, path + ": the tensor has " + std::to_string(file->dims.size()) + " dimensions");
+    throw CommandError(kBadModel, path + ": the tensor has " +
+                                      Counted(file->dims.size(), "dimension") + "; at most " +
+                                      std::to_string(HY_MAX_RANK) + " are passed");
   }
   return {static_cast<hy_dtype>(file->dtype), std::move(file->dims), std::move(file->bytes)};
 }

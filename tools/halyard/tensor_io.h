@@ -21,6 +21,7 @@ struct Tensor {
 // Bytes of one element; 0 for dtypes whose elements the command only carries as bytes.
 size_t ElementBytes(hy_dtype dtype);
 std::string FormatDims(const int64_t* dims, size_t rank);
+std::string FormatType(const Tensor& tensor);  // "f32[1, 3]"
 
 // Reads .npy or .pb, by the end of the name. Throws CommandError that names the file.
 Tensor ReadTensor(const std::string& path);

@@ -3,12 +3,15 @@
 // that HALYARD_DUMP writes, or ONNX models. Exit status as for halyard: 0 done, 1 wrong usage, 2
 // bad input.
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <sstream>
 
 #include "base/check.h"
+#include "base/env.h"
+#include "base/near_names.h"
 #include "compiler/pipeline/parse_state.h"
 #include "compiler/pipeline/pipeline.h"
 
@@ -19,6 +22,8 @@ struct Arguments {
   std::string file = "-";
   std::vector<std::string> passes;
   std::string target = "cpu-avx512";
+  std::vector<std::string> symbols;
+  bool is_f16 = false;
   bool is_list = false;
 };
 
@@ -45,6 +50,17 @@ Status Run(const Arguments& arguments) {
   pipeline::CompileState state;
   CompileRequest request;
   request.options.tune = false;
+  if (arguments.is_f16) request.options.precision = Precision::kF16;
+  for (const std::string& text : arguments.symbols) {
+    const size_t equals = text.find('=');
+    int64_t value = 0;
+    const char* end = text.data() + text.size();
+    if (equals == 0 || equals == std::string::npos ||
+        std::from_chars(text.data() + equals + 1, end, value).ptr != end) {
+      return InvalidArgument("The symbol '{}' is not of the form NAME=NUMBER.", text);
+    }
+    request.options.symbol_values[text.substr(0, equals)] = value;
+  }
   request.devices = {{"cpu:0", target, ""}};
   state.request = &request;
   const bool is_onnx = arguments.file.size() > 5 && arguments.file.ends_with(".onnx");
@@ -58,7 +74,12 @@ Status Run(const Arguments& arguments) {
   }
   for (const std::string& name : arguments.passes) {
     const pipeline::Pass* pass = pipeline::FindPass(name);
-    if (pass == nullptr) return InvalidArgument("There is no pass '{}'; see hy-opt --list.", name);
+    if (pass == nullptr) {
+      std::vector<std::string> known;
+      for (const pipeline::Pass& one : pipeline::Passes()) known.emplace_back(one.name);
+      return InvalidArgument("There is no pass '{}'; near it are {}.", name,
+                             NamesLike(name, known, 3));
+    }
     if (pass->level_before != state.level) {
       return InvalidArgument("Pass '{}' works on level {}; the text is at level {}.", name,
                              pipeline::FormatLevel(pass->level_before),
@@ -82,12 +103,18 @@ int main(int argc, char** argv) {
       "hy-opt");
   app.add_option("FILE", arguments.file, "A dump, an ONNX model (*.onnx), or - for standard input");
   app.add_option("--pass", arguments.passes, "Passes to run, in this order")->delimiter(',');
-  app.add_option("--target", arguments.target, "cpu-sse4.2, cpu-avx2 or cpu-avx512");
+  app.add_option("--target", arguments.target,
+                 "A name of compiler/target/target.h: cpu-avx2, cuda-sm90, ...");
+  app.add_option("--symbol", arguments.symbols, "NAME=NUMBER: a size of the model's inputs");
+  app.add_flag("--fp16", arguments.is_f16, "What --precision fp16 of halyard does");
   app.add_flag("--list", arguments.is_list, "List the passes of the pipeline in their order");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 1;
+  }
+  for (const std::string& fault : halyard::CheckEnvironment()) {
+    std::fprintf(stderr, "hy-opt: %s\n", fault.c_str());
   }
   if (arguments.is_list) {
     halyard::ListPasses();

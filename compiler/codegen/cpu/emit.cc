@@ -134,7 +134,8 @@ Status Emission::Run(const kernel::Module& kernels, const Target& target, const 
   module->setTargetTriple(target.triple);
   module->setDataLayout(machine->createDataLayout());
   module->setPICLevel(llvm::PICLevel::SmallPIC);
-  const CodegenFeatures features{Has(target, CpuFeature::kAvx2), Has(target, CpuFeature::kAvx2)};
+  const CodegenFeatures features{Has(target, CpuFeature::kAvx2), Has(target, CpuFeature::kAvx2),
+                                 Has(target, CpuFeature::kAvx512)};
   const std::string feature_names = LlvmFeatures(target);
   for (const kernel::Kernel& kernel : kernels.kernels) {
     HY_TRY(KernelLowering(module.get(), kernel, features).Run());

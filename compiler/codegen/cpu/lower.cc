@@ -204,6 +204,9 @@ Status KernelLowering::LowerOp(const Op& op) {
       SetResult(op, value);
       return OkStatus();
     }
+    case kernel::OpClass::kCpu:
+      SetResult(op, Scale(Of(op.operands[0]), Of(op.operands[1])));
+      return OkStatus();
     case kernel::OpClass::kCompare:
       SetResult(op, Compare(op));
       return OkStatus();

@@ -19,6 +19,7 @@ namespace halyard::cpu {
 struct CodegenFeatures {
   bool fma = false;   // fused multiply-add in hardware
   bool f16c = false;  // f16 <-> f32 conversion in hardware
+  bool avx512 = false;
 };
 
 // The symbol of a kernel; a prefix keeps names such as "exp" from meaning a library function to
@@ -74,6 +75,7 @@ class KernelLowering {
   llvm::Value* MinMax(bool is_min, DType dtype, llvm::Value* a, llvm::Value* b);
   llvm::Value* Divide(bool is_rem, DType dtype, llvm::Value* a, llvm::Value* b);
   llvm::Value* Shift(bool is_left, DType dtype, llvm::Value* a, llvm::Value* b);
+  llvm::Value* Scale(llvm::Value* x, llvm::Value* n);
   llvm::Value* SoftwareFma(llvm::Value* a, llvm::Value* b, llvm::Value* c);
   llvm::Value* ReduceLanes(const Op& op);
   llvm::Value* Convert(llvm::Value* value, DType from, DType to);

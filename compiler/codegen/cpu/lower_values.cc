@@ -3,6 +3,7 @@
 // here gives the bits that compiler/kernel/kernel_ir.h states, without traps, poison or library
 // calls.
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
 
 #include <bit>
 #include <numeric>
@@ -60,8 +61,25 @@ llvm::Value* KernelLowering::MinMax(bool is_min, DType dtype, llvm::Value* a, ll
   if (IsFloat(dtype)) {
     // The select is one x86 instruction, which returns its second operand for equal operands and
     // NaN; only a NaN in the first operand is left to do.
-    llvm::Value* first = is_min ? b_.CreateFCmpOLT(a, b) : b_.CreateFCmpOGT(a, b);
-    llvm::Value* picked = b_.CreateSelect(first, a, b);
+    // As an intrinsic, because LLVM merges two selects into comparisons and a mask operation.
+    llvm::Value* picked = nullptr;
+    const auto* type = llvm::dyn_cast<llvm::FixedVectorType>(a->getType());
+    const unsigned lanes = type != nullptr && dtype == DType::kF32 ? type->getNumElements() : 0;
+    if (lanes == 16 && features_.avx512) {
+      constexpr int kCurrentRounding = 4;
+      picked = b_.CreateIntrinsic(
+          is_min ? Intrinsic::x86_avx512_min_ps_512 : Intrinsic::x86_avx512_max_ps_512, {},
+          {a, b, b_.getInt32(kCurrentRounding)});
+    } else if (lanes == 8 && features_.fma) {
+      picked = b_.CreateIntrinsic(
+          is_min ? Intrinsic::x86_avx_min_ps_256 : Intrinsic::x86_avx_max_ps_256, {}, {a, b});
+    } else if (lanes == 4) {
+      picked = b_.CreateIntrinsic(is_min ? Intrinsic::x86_sse_min_ps : Intrinsic::x86_sse_max_ps,
+                                  {}, {a, b});
+    } else {
+      llvm::Value* first = is_min ? b_.CreateFCmpOLT(a, b) : b_.CreateFCmpOGT(a, b);
+      picked = b_.CreateSelect(first, a, b);
+    }
     return b_.CreateSelect(b_.CreateFCmpUNO(a, a), a, picked);
   }
   const bool is_signed = IsSigned(dtype);
@@ -124,6 +142,65 @@ llvm::Value* KernelLowering::SoftwareFma(llvm::Value* a, llvm::Value* b, llvm::V
   llvm::Value* odd = b_.CreateBitCast(b_.CreateAdd(bits, step), wide);
   llvm::Value* rounded = b_.CreateSelect(b_.CreateAnd(inexact, is_even), odd, sum);
   return b_.CreateFPTrunc(rounded, single);
+}
+
+// In hardware as the instruction vscalefps, on vectors of 4, 8 or 16 lanes. Otherwise in f64, which
+// holds every product that does not round to zero or infinity, so that only the last step rounds.
+llvm::Value* KernelLowering::Scale(llvm::Value* x, llvm::Value* n) {
+  if (!features_.avx512) {
+    llvm::Type* wide = x->getType()->getWithNewType(b_.getDoubleTy());
+    llvm::Type* bits_type = x->getType()->getWithNewType(b_.getInt64Ty());
+    llvm::Value* whole = b_.CreateUnaryIntrinsic(Intrinsic::floor, n);
+    llvm::Value* least = llvm::ConstantFP::get(x->getType(), -512);
+    llvm::Value* most = llvm::ConstantFP::get(x->getType(), 512);
+    llvm::Value* is_nan = b_.CreateFCmpUNO(n, n);
+    whole = b_.CreateSelect(b_.CreateFCmpOGT(whole, least), whole, least);  // of a NaN: `least`
+    whole = b_.CreateSelect(b_.CreateFCmpOLT(whole, most), whole, most);
+    llvm::Value* exponent = b_.CreateFPToSI(whole, bits_type);
+    llvm::Value* biased = b_.CreateAdd(exponent, Int(bits_type, 1023));
+    llvm::Value* power = b_.CreateBitCast(b_.CreateShl(biased, Int(bits_type, 52)), wide);
+    llvm::Value* product =
+        b_.CreateFPTrunc(b_.CreateFMul(b_.CreateFPExt(x, wide), power), x->getType());
+    return b_.CreateSelect(is_nan, n, product);
+  }
+  auto* type = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
+  const int lanes = type ? static_cast<int>(type->getNumElements()) : 1;
+  const int width = lanes > 8 ? 16 : lanes > 4 ? 8 : 4;
+  const Intrinsic::ID id = width == 16  ? Intrinsic::x86_avx512_mask_scalef_ps_512
+                           : width == 8 ? Intrinsic::x86_avx512_mask_scalef_ps_256
+                                        : Intrinsic::x86_avx512_mask_scalef_ps_128;
+  x = AsVector(x);
+  n = AsVector(n);
+  llvm::Value* result = nullptr;
+  for (int first = 0; first < lanes; first += width) {
+    llvm::SmallVector<int, 16> part;  // beyond the last lane: any value
+    for (int i = first; i < first + width; ++i) part.push_back(i < lanes ? i : -1);
+    llvm::Value* xs = b_.CreateShuffleVector(x, part);
+    llvm::Value* ns = b_.CreateShuffleVector(n, part);
+    std::vector<llvm::Value*> arguments = {
+        xs, ns, llvm::Constant::getNullValue(xs->getType()),
+        llvm::Constant::getAllOnesValue(b_.getIntNTy(width == 16 ? 16 : 8))};
+    constexpr int kCurrentRounding = 4;
+    if (width == 16) arguments.push_back(b_.getInt32(kCurrentRounding));
+    llvm::Value* scaled = b_.CreateIntrinsic(id, {}, arguments);
+    if (lanes <= width) {
+      llvm::SmallVector<int, 16> all(static_cast<size_t>(lanes));
+      std::iota(all.begin(), all.end(), 0);
+      result = b_.CreateShuffleVector(scaled, all);
+      break;
+    }
+    // The parts side by side.
+    llvm::SmallVector<int, 256> order(static_cast<size_t>(lanes), -1);
+    for (int i = 0; i < std::min(first, lanes); ++i) order[static_cast<size_t>(i)] = i;
+    llvm::SmallVector<int, 256> spread(static_cast<size_t>(lanes), -1);
+    for (int i = first; i < std::min(first + width, lanes); ++i) {
+      spread[static_cast<size_t>(i)] = i - first;
+      order[static_cast<size_t>(i)] = lanes + i;
+    }
+    llvm::Value* placed = b_.CreateShuffleVector(scaled, spread);
+    result = result ? b_.CreateShuffleVector(result, placed, order) : placed;
+  }
+  return type ? result : b_.CreateExtractElement(result, uint64_t{0});
 }
 
 llvm::Value* KernelLowering::Combine(Opcode opcode, DType dtype, llvm::Value* a, llvm::Value* b) {

@@ -15,7 +15,7 @@ bool Has(const Target& target, GpuFeature feature) {
   return (target.gpu.features & static_cast<uint64_t>(feature)) != 0;
 }
 
-GpuKernel EntryOf(const kernel::Kernel& kernel) {
+GpuKernel EntryOf(const kernel::Kernel& kernel, const Target& target) {
   GpuKernel entry;
   entry.name = kernel.name;
   for (const kernel::Buffer& buffer : kernel.buffers) {
@@ -26,6 +26,11 @@ GpuKernel EntryOf(const kernel::Kernel& kernel) {
     entry.workgroup_size[axis] = static_cast<uint32_t>(kernel.workgroup_size[axis]);
   }
   entry.subgroup_size = static_cast<uint32_t>(kernel.subgroup_size);
+  if (Has(target, GpuFeature::kDependentLaunch)) {
+    for (const kernel::Op& op : kernel.ops) {
+      if (op.opcode == kernel::Opcode::kAwaitDispatches) entry.flags |= kGpuEntryWaitsItself;
+    }
+  }
   const int64_t bytes = WorkgroupMemoryBytes(kernel);
   if (bytes > kMostStaticWorkgroupBytes)
     entry.dynamic_workgroup_bytes = static_cast<uint32_t>(bytes);
@@ -58,12 +63,16 @@ Result<std::string> EmitCudaKernel(const kernel::Kernel& kernel, const Target& t
 Result<std::string> EmitCudaSource(std::span<const kernel::Kernel> kernels, const Target& target) {
   bool copies = false;
   bool fragments = false;
+  bool arrivals = false;
+  bool products = false;
   std::string bodies;
   for (const kernel::Kernel& kernel : kernels) {
     for (const kernel::Op& op : kernel.ops) {
       copies |= op.opcode == kernel::Opcode::kAsyncCopy ||
                 op.opcode == kernel::Opcode::kAsyncCommit ||
                 op.opcode == kernel::Opcode::kAsyncWait;
+      products |= op.opcode == kernel::Opcode::kMmaAsync;
+      arrivals |= op.opcode == kernel::Opcode::kLastArrival;
       fragments |= kernel::InfoOf(op.opcode).op_class == kernel::OpClass::kFragment;
     }
     HY_ASSIGN(const std::string body, EmitCudaKernel(kernel, target));
@@ -71,7 +80,9 @@ Result<std::string> EmitCudaSource(std::span<const kernel::Kernel> kernels, cons
   }
   std::string source(kPrelude);
   if (copies) source += kAsyncPrelude;
+  if (arrivals) source += kArrivalPrelude;
   if (fragments) source += kFragmentPrelude;
+  if (products) source += kProductPrelude;
   return source + bodies;
 }
 
@@ -83,7 +94,7 @@ Result<std::vector<uint8_t>> EmitCudaImage(const kernel::Module& module, const T
   image.target = static_cast<uint32_t>(target.gpu.compute_capability);
   for (const kernel::Kernel& kernel : module.kernels) {
     HY_TRY(CheckLimits(kernel, target));
-    image.kernels.push_back(EntryOf(kernel));
+    image.kernels.push_back(EntryOf(kernel, target));
   }
   if (Has(target, GpuFeature::kKernelIr)) {
     image.kind = GpuModuleKind::kKernelIr;

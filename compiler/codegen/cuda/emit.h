@@ -5,11 +5,12 @@
 //
 // Floats are IEEE: add, sub, mul, div, sqrt and fma round once, nothing is contracted, denormals
 // are kept. Transcendentals of f32 may stay; they are the functions of CUDA's library with the
-// largest errors that its documentation states, in ULP: log, log2 1; exp, exp2, sin, cos, tanh,
-// erf, asin, acos, atan, cosh, rsqrt 2; sinh, asinh, atanh 3; tan, acosh, pow 4. Those of f64 are
-// refused. A fragment is 16-bit floats or 8-bit integers in multiples of the tiles of mma.sync:
-// rows of A and accumulator by 16, columns of B and accumulator by 8, the common dimension by 16
-// (floats) or 32.
+// largest errors that its documentation states, in ULP: log, log2 1; exp, sin, cos, tanh, erf,
+// asin, acos, atan, cosh, rsqrt 2; sinh, asinh, atanh 3; tan, acosh, pow 4; but exp2 is the
+// instruction: 2, and subnormal results are 0. Those of f64 are refused. A fragment is 16-bit
+// floats or 8-bit integers in multiples of the tiles of mma.sync: rows of A and accumulator by 16,
+// columns of B and accumulator by 8, the common dimension by 16 (floats) or 32. Kernels that await
+// dispatches (from sm_90) say so in their image's entry.
 #pragma once
 
 #include <cstdint>

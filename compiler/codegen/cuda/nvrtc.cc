@@ -1,30 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/codegen/cuda/nvrtc.h"
 
-#include <glob.h>
-
 #include <algorithm>
 #include <mutex>
 
 #include "base/dylib.h"
 #include "base/env.h"
+#include "base/nvidia_libraries.h"
 
 namespace halyard::cuda {
 namespace {
 
 constexpr int kLogLines = 12;
-
-// Newest first, so that a new device finds a release that knows it.
-std::vector<std::string> Matches(const std::string& pattern) {
-  std::vector<std::string> paths;
-  glob_t found{};
-  if (glob(pattern.c_str(), 0, nullptr, &found) == 0) {
-    for (size_t i = 0; i < found.gl_pathc; ++i) paths.emplace_back(found.gl_pathv[i]);
-  }
-  globfree(&found);
-  std::reverse(paths.begin(), paths.end());
-  return paths;
-}
 
 std::string FirstLines(const std::string& log) {
   size_t end = 0;
@@ -87,25 +74,8 @@ namespace internal {
 std::vector<std::string> NvrtcCandidates() {
   const std::string named = EnvString(EnvVar::kNvrtcLibrary);
   if (!named.empty()) return {named};
-  std::vector<std::string> candidates = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-  // The toolkit's folders, then those that NVIDIA's Python packages install into.
-  for (const char* pattern :
-       {"/usr/local/cuda/lib64/libnvrtc.so.1[0-9]", "/usr/local/cuda-1*/lib64/libnvrtc.so.1[0-9]",
-        "/opt/cuda/lib64/libnvrtc.so.1[0-9]",
-        "/usr/local/lib/python3*/*-packages/nvidia/cu*/lib/libnvrtc.so.1[0-9]",
-        "/usr/lib/python3*/*-packages/nvidia/cu*/lib/libnvrtc.so.1[0-9]"}) {
-    const std::vector<std::string> found = Matches(pattern);
-    candidates.insert(candidates.end(), found.begin(), found.end());
-    if (found.empty()) candidates.emplace_back(pattern);
-  }
-  for (const std::string& folder : EnvPythonFolders()) {
-    const std::string pattern =
-        folder + "/lib/python3*/site-packages/nvidia/cu*/lib/libnvrtc.so.1[0-9]";
-    const std::vector<std::string> found = Matches(pattern);
-    candidates.insert(candidates.end(), found.begin(), found.end());
-    if (found.empty()) candidates.push_back(pattern);
-  }
-  return candidates;
+  constexpr std::string_view kVersions[] = {"13", "12"};
+  return NvidiaLibraryCandidates("libnvrtc", kVersions);
 }
 
 Result<NvrtcApi> LoadNvrtc(const std::vector<std::string>& candidates) {
@@ -131,6 +101,12 @@ Result<NvrtcApi> LoadNvrtc(const std::vector<std::string>& candidates) {
   HY_TRY(find(&api.get_cubin_size, "nvrtcGetCUBINSize"));
   HY_TRY(find(&api.get_cubin, "nvrtcGetCUBIN"));
   HY_TRY(find(&api.get_error_string, "nvrtcGetErrorString"));
+  // NVRTC opens its builtins by name when it first compiles. Where it lies in a folder that the
+  // loader does not search, as in a Python package, they are found because they are loaded already.
+  HY_ASSIGN(const std::string folder, FolderOfBinary(reinterpret_cast<const void*>(api.version)));
+  for (const std::string& builtins : FilesMatching(folder + "/libnvrtc-builtins.so.*")) {
+    DynamicLibrary::Open(builtins).status().Ignore();
+  }
   return api;
 }
 

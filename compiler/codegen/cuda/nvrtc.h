@@ -12,7 +12,7 @@ namespace halyard::cuda {
 
 // The functions used here, as nvrtc.h of every release since 11.1 declares them.
 struct NvrtcApi {
-  using Program = void*;
+  using Program = struct NvrtcProgram*;
   using Code = int;  // nvrtcResult; 0: success
   static constexpr Code kInvalidOption = 5;
 

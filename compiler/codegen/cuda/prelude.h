@@ -41,7 +41,24 @@ template <class T> FN T min_int(T a, T b) { return a < b ? a : b; }
 template <class T> FN T max_int(T a, T b) { return a > b ? a : b; }
 template <class T> FN T min_float(T a, T b) { return a != a || a < b ? a : b; }
 template <class T> FN T max_float(T a, T b) { return a != a || a > b ? a : b; }
+#if __CUDA_ARCH__ >= 800
+template <> __device__ __forceinline__ f32 min_float<f32>(f32 a, f32 b) {
+  f32 r;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+template <> __device__ __forceinline__ f32 max_float<f32>(f32 a, f32 b) {
+  f32 r;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+#endif
 
+FN f32 exp2_of(f32 x) {
+  f32 r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
 FN f32 from_f16(u16 x) {
   f32 r;
   asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x));
@@ -64,6 +81,26 @@ FN u16 to_bf16(f32 x) {
 #endif
 }
 
+// Two at once, the first in the low half.
+FN u32 pack_f16(f32 a, f32 b) {
+#if __CUDA_ARCH__ >= 800
+  u32 r;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a));
+  return r;
+#else
+  return u32(to_f16(a)) | u32(to_f16(b)) << 16;
+#endif
+}
+FN u32 pack_bf16(f32 a, f32 b) {
+#if __CUDA_ARCH__ >= 800
+  u32 r;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a));
+  return r;
+#else
+  return u32(to_bf16(a)) | u32(to_bf16(b)) << 16;
+#endif
+}
+
 FN i32 to_i32(f32 x) { return x != x ? 0 : __float2int_rz(x); }
 FN u32 to_u32(f32 x) { return x != x ? 0u : __float2uint_rz(x); }
 FN i64 to_i64(f32 x) { return x != x ? 0ll : __float2ll_rz(x); }
@@ -81,6 +118,21 @@ FN u64 bits_of(f64 x) { return u64(__double_as_longlong(x)); }
 FN f64 f64_of(u64 x) { return __longlong_as_double(i64(x)); }
 FN u64 join(u32 low, u32 high) { return u64(high) << 32 | low; }
 FN u32 workgroup_address(const void* p) { return u32(__cvta_generic_to_shared(p)); }
+)";
+
+// A barrier that counts workgroups; only in kernels that have it.
+inline constexpr std::string_view kArrivalPrelude = R"(
+FN bool last_arrival(void* counter, u32 count, bool speaks) {
+  __threadfence();
+  __syncthreads();
+  bool is_last = false;
+  if (speaks) {
+    is_last = atomicAdd((u32*)counter, 1u) + 1u == count;
+    if (is_last) *(volatile u32*)counter = 0u;
+    __threadfence();
+  }
+  return __syncthreads_or(is_last) != 0;
+}
 )";
 
 // Async copies; only in kernels that have them.
@@ -191,6 +243,17 @@ FN void mma_bf16(f32& c0, f32& c1, f32& c2, f32& c3, u32 a0, u32 a1, u32 a2, u32
 #endif
 BYTE_MMA(mma_i8, "s8")
 BYTE_MMA(mma_u8, "u8")
+)";
+
+// Tiles in workgroup memory as wgmma's operands; only in kernels that have them. Bits 0 to 13: the
+// address, from bit 16: how far 64 elements along the side are from the next 64 (of no matter for
+// rows along k: 1), from bit 32: how far 8 rows are from the next 8, from bit 62: the swizzle of
+// 128 bytes; all but the last in units of 16 bytes.
+inline constexpr std::string_view kProductPrelude = R"(
+FN u64 tile_descriptor(const void* p, u32 stride) {
+  const u32 low = (workgroup_address(p) & 0x3ffffu) >> 4 | (stride == 0u ? 1u : stride >> 4) << 16;
+  return join(low, 1u << 30 | 1024u >> 4);
+}
 )";
 
 }  // namespace halyard::cuda

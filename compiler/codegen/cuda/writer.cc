@@ -19,31 +19,46 @@ using kernel::ValueId;
 namespace {
 
 constexpr int64_t kAllocationAlignment = 128;
+constexpr int64_t kTileAlignment = 1024;  // what the swizzle of mma_async's operands repeats by
 
-int64_t RoundUp(int64_t bytes) {
-  return (bytes + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
-}
+// Where each allocation in workgroup memory begins, and where the last one ends.
+struct WorkgroupMemory {
+  std::vector<int64_t> alignments, offsets;
+  int64_t alignment = kAllocationAlignment, bytes = 0;
+};
 
-int64_t BytesOf(const Buffer& buffer) {
-  return RoundUp(buffer.elements * (BitWidth(buffer.dtype) / 8));
+WorkgroupMemory LayoutOf(const kernel::Kernel& kernel) {
+  WorkgroupMemory memory;
+  memory.alignments.assign(kernel.buffers.size(), kAllocationAlignment);
+  memory.offsets.assign(kernel.buffers.size(), 0);
+  for (const Op& op : kernel.ops) {
+    if (op.opcode != Opcode::kMmaAsync) continue;
+    for (kernel::BufferId id : {op.buffer, kernel::SecondBuffer(op)}) {
+      memory.alignments[id] = memory.alignment = kTileAlignment;
+    }
+  }
+  const auto round = [&](int64_t to) { memory.bytes = (memory.bytes + to - 1) / to * to; };
+  for (size_t i = 0; i < kernel.buffers.size(); ++i) {
+    const Buffer& buffer = kernel.buffers[i];
+    if (buffer.space != MemorySpace::kWorkgroup) continue;
+    round(memory.alignments[i]);
+    memory.offsets[i] = memory.bytes;
+    memory.bytes += buffer.elements * (BitWidth(buffer.dtype) / 8);
+    round(kAllocationAlignment);
+  }
+  return memory;
 }
 
 }  // namespace
 
-int64_t WorkgroupMemoryBytes(const kernel::Kernel& kernel) {
-  int64_t bytes = 0;
-  for (const Buffer& buffer : kernel.buffers) {
-    if (buffer.space == MemorySpace::kWorkgroup) bytes += BytesOf(buffer);
-  }
-  return bytes;
-}
+int64_t WorkgroupMemoryBytes(const kernel::Kernel& kernel) { return LayoutOf(kernel).bytes; }
 
 Names KernelWriter::NewNames(Type type) {
   const std::string name = NewName();
   size_t count = type.lanes;
   if (type.IsFragment()) {
     count = static_cast<size_t>(type.rows) * type.cols / 32;
-    if (type.use != kernel::FragmentUse::kAccumulator) count /= 4 / (BitWidth(type.dtype) / 8u);
+    if (RegisterType(type) != CTypeOf(type.dtype)) count /= 4 / (BitWidth(type.dtype) / 8u);
   }
   if (count == 1) return {name};
   Names names;
@@ -52,7 +67,8 @@ Names KernelWriter::NewNames(Type type) {
 }
 
 std::string_view KernelWriter::RegisterType(Type type) const {
-  const bool is_operand = type.IsFragment() && type.use != kernel::FragmentUse::kAccumulator;
+  const bool is_operand =
+      type.use == kernel::FragmentUse::kA || type.use == kernel::FragmentUse::kB;
   return is_operand ? "u32" : CTypeOf(type.dtype);
 }
 
@@ -91,19 +107,18 @@ void KernelWriter::WriteHead() {
       "{{",
       size[0] * size[1] * size[2], kernel_.name, parameters);
   ++depth_;
-  const bool dynamic = WorkgroupMemoryBytes(kernel_) > kMostStaticWorkgroupBytes;
-  if (dynamic) Line("extern __shared__ __align__({}) u8 workgroup_memory[];", kAllocationAlignment);
-  int64_t offset = 0;
+  const WorkgroupMemory memory = LayoutOf(kernel_);
+  const bool dynamic = memory.bytes > kMostStaticWorkgroupBytes;
+  if (dynamic) Line("extern __shared__ __align__({}) u8 workgroup_memory[];", memory.alignment);
   for (size_t i = 0; i < kernel_.buffers.size(); ++i) {
     const Buffer& buffer = kernel_.buffers[i];
     const std::string_view type = CTypeOf(buffer.dtype, true);
     if (buffer.space == MemorySpace::kPrivate) {
       Line("__align__(16) {} b{}[{}];", type, i, buffer.elements);
     } else if (buffer.space == MemorySpace::kWorkgroup && dynamic) {
-      Line("{}* const b{} = ({}*)(workgroup_memory + {});", type, i, type, offset);
-      offset += BytesOf(buffer);
+      Line("{}* const b{} = ({}*)(workgroup_memory + {});", type, i, type, memory.offsets[i]);
     } else if (buffer.space == MemorySpace::kWorkgroup) {
-      Line("__shared__ __align__({}) {} b{}[{}];", kAllocationAlignment, type, i, buffer.elements);
+      Line("__shared__ __align__({}) {} b{}[{}];", memory.alignments[i], type, i, buffer.elements);
     }
   }
   if (Has(OpClass::kFragment)) {
@@ -163,6 +178,8 @@ Status KernelWriter::WriteOp(const Op& op) {
       return WriteFragment(op);
     case OpClass::kGpu:
       return WriteGpu(op);
+    case OpClass::kCpu:
+      return Lacks("op '{}', which only CPUs have", kernel::FormatOpcode(op.opcode));
   }
   return OkStatus();
 }

@@ -84,11 +84,16 @@ class KernelWriter {
   // How many elements one access moves.
   size_t ChunkOf(const kernel::Op& op, kernel::Type type) const;
   std::string ElementAt(const kernel::Op& op, const std::string& index, size_t lane) const;
+  std::string ElementAt(const kernel::Op& op, size_t lane) const;
+  // The same for a whole index of a copy or a fragment: its constants come last.
+  std::string IndexOf(kernel::ValueId index) const;
   // Writes the load of a chunk and returns its elements as expressions.
   Names LoadChunk(const kernel::Op& op, size_t first, size_t count);
   void StoreChunk(const kernel::Op& op, size_t first, size_t count);
   void WriteShuffle(const kernel::Op& op);
   void WriteAsyncCopy(const kernel::Op& op);
+  void WriteAwait();
+  bool IsReadBeforeAwait(size_t buffer) const;
   Status WriteGpu(const kernel::Op& op);
 
   // writer_fragments.cc
@@ -98,6 +103,10 @@ class KernelWriter {
   bool LoadMatrices(const kernel::Op& op, const Names& names, const std::string& base);
   void WriteFragmentStore(const kernel::Op& op);
   void WriteMma(const kernel::Op& op);
+
+  // writer_products.cc
+  Status WriteProducts(const kernel::Op& op);  // mma_begin to mma_end, async_fence
+  std::string TileAddress(const kernel::Op& op, int side) const;
 
   const kernel::Kernel& kernel_;
   const Target& target_;

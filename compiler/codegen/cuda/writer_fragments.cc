@@ -36,11 +36,9 @@ struct Position {
 Position PositionOf(Type type, size_t index) {
   const size_t e = PerWord(type.dtype);
   if (type.use == FragmentUse::kAccumulator) {
-    const size_t tiles = type.cols / 8u;
-    const size_t tile = index / 4;
-    const size_t i = index % 4;
-    return {Plus("lane_row", tile / tiles * 16 + (i >> 1) * 8),
-            Plus("lane_col * 2", tile % tiles * 8 + (i & 1))};
+    const kernel::FragmentPlace at = kernel::PlaceInFragment(type, 0, static_cast<int>(index));
+    return {Plus("lane_row", static_cast<size_t>(at.row)),
+            Plus("lane_col * 2", static_cast<size_t>(at.col))};
   }
   const std::string along = fmt::format("lane_col * {}", e);
   if (type.use == FragmentUse::kA) {
@@ -64,7 +62,7 @@ Status KernelWriter::CheckFragment(Type type) const {
                     : type.use == FragmentUse::kB ? type.rows % depth == 0 && type.cols % 8 == 0
                                                   : type.rows % 16 == 0 && type.cols % 8 == 0;
   if (!fits) return Lacks("a fragment {} is no multiple of the tiles of mma", FormatType(type));
-  if (type.use != FragmentUse::kAccumulator && type.dtype == DType::kBF16 &&
+  if (type.dtype == DType::kBF16 && RegisterType(type) != CTypeOf(type.dtype) &&
       target_.gpu.compute_capability < 80) {
     return Lacks("a fragment {} needs compute capability 8.0; target '{}' has {}.{}",
                  FormatType(type), target_.name, target_.gpu.compute_capability / 10,
@@ -76,6 +74,10 @@ Status KernelWriter::CheckFragment(Type type) const {
 Status KernelWriter::WriteFragment(const Op& op) {
   if (op.type.IsFragment()) HY_TRY(CheckFragment(op.type));
   switch (op.opcode) {
+    case Opcode::kMmaBegin:
+    case Opcode::kMmaAsync:
+    case Opcode::kMmaEnd:
+      return WriteProducts(op);
     case Opcode::kFragmentFill: {
       std::string word = One(op.operands[0]);
       if (op.type.use != FragmentUse::kAccumulator) {
@@ -96,6 +98,16 @@ Status KernelWriter::WriteFragment(const Op& op) {
       return OkStatus();
     case Opcode::kFragmentMma:
       WriteMma(op);
+      return OkStatus();
+    case Opcode::kFragmentElements:  // registers are elements already
+      values_[op.results[0]] = At(op.operands[0]);
+      return OkStatus();
+    case Opcode::kFragmentOf:
+      if (op.type.use == FragmentUse::kAccumulator) {
+        values_[op.results[0]] = At(op.operands[0]);
+      } else {
+        Define(op, PackWords(op.type.dtype, At(op.operands[0])));
+      }
       return OkStatus();
     default: {
       const DType from = TypeOf(op.operands[0]).dtype;
@@ -172,7 +184,7 @@ void KernelWriter::WriteFragmentLoad(const Op& op) {
   const bool by_row = op.immediates[0] == static_cast<int64_t>(FragmentLayout::kRowMajor);
   const bool is_accumulator = type.use == FragmentUse::kAccumulator;
   const std::string& stride = One(op.operands[1]);
-  const std::string base = fmt::format("b{} + {}", op.buffer, One(op.operands[0]));
+  const std::string base = fmt::format("b{} + {}", op.buffer, IndexOf(op.operands[0]));
   const Names names = NewNames(type);
   values_[op.results[0]] = names;
   Line("{} {};", RegisterType(type), fmt::join(names, ", "));
@@ -180,12 +192,20 @@ void KernelWriter::WriteFragmentLoad(const Op& op) {
   const size_t per_word = PerWord(type.dtype);
   // The elements of a word follow each other along the common dimension.
   const bool together = by_row == (type.use == FragmentUse::kA);
-  for (size_t i = 0; i < names.size(); ++i) {
+  // Registers 2i and 2i + 1 of an accumulator are neighbours of a row.
+  const bool pairs =
+      is_accumulator && by_row && BitWidth(type.dtype) == 32 && kernel::AlignOf(op) >= 2;
+  for (size_t i = 0; i < names.size(); i += pairs ? 2 : 1) {
     const Position at = PositionOf(type, i);
     const std::string address =
         by_row ? fmt::format("{} + ({}) * {} + ({})", base, at.row, stride, at.col)
                : fmt::format("{} + ({}) + ({}) * {}", base, at.row, at.col, stride);
-    if (is_accumulator) {
+    if (pairs) {
+      const std::string wide = NewName();
+      Line("const w2 {} = *(const w2*)({});", wide, address);
+      const Names elements = UnpackWords(type.dtype, {wide + ".x", wide + ".y"}, 2);
+      Line("{} = {}; {} = {};", names[i], elements[0], names[i + 1], elements[1]);
+    } else if (is_accumulator) {
       Line("{} = *({});", names[i], address);
     } else if (together && kernel::AlignOf(op) >= static_cast<int64_t>(per_word)) {
       Line("{} = *(const u32*)({});", names[i], address);
@@ -200,7 +220,7 @@ void KernelWriter::WriteFragmentStore(const Op& op) {
   const Type type = TypeOf(op.operands[1]);
   const bool by_row = op.immediates[0] == static_cast<int64_t>(FragmentLayout::kRowMajor);
   const std::string& stride = One(op.operands[2]);
-  const std::string base = fmt::format("b{} + {}", op.buffer, One(op.operands[0]));
+  const std::string base = fmt::format("b{} + {}", op.buffer, IndexOf(op.operands[0]));
   const Names& names = At(op.operands[1]);
   const bool pairs = by_row && kernel::AlignOf(op) >= 2;
   for (size_t i = 0; i < names.size(); i += pairs ? 2 : 1) {

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loads and stores, by vectors as far as the index is aligned; atomics, shuffles, async copies.
 #include <algorithm>
+#include <cstdlib>
 
 #include "compiler/codegen/cuda/writer.h"
 
 namespace halyard::cuda {
 
+using kernel::Buffer;
 using kernel::Op;
 using kernel::Opcode;
 using kernel::Type;
+using kernel::ValueId;
 
 namespace {
 
@@ -53,9 +56,50 @@ std::string KernelWriter::ElementAt(const Op& op, const std::string& index, size
   return fmt::format("(b{} + {} + {})", op.buffer, index, lane);
 }
 
+// So is a constant that the index ends with: neighbours then share the rest of their addresses. An
+// i32 index of an element below 2^30 has not wrapped where the constant is below that, too.
+std::string KernelWriter::ElementAt(const Op& op, size_t lane) const {
+  const ValueId index = op.operands[0];
+  const kernel::OpId producer = kernel_.values[index].producer;
+  if (producer != kernel::kNone && kernel_.ops[producer].opcode == Opcode::kAdd) {
+    const std::vector<ValueId>& terms = kernel_.ops[producer].operands;
+    const kernel::OpId last = kernel_.values[terms[1]].producer;
+    constexpr int64_t kMost = int64_t{1} << 30;
+    if (last != kernel::kNone && kernel_.ops[last].opcode == Opcode::kConst &&
+        std::abs(kernel_.ops[last].immediates[0]) < kMost) {
+      return fmt::format("(b{} + {} + ({}))", op.buffer, One(terms[0]),
+                         kernel_.ops[last].immediates[0] + static_cast<int64_t>(lane));
+    }
+  }
+  return ElementAt(op, One(index), lane);
+}
+
+std::string KernelWriter::IndexOf(kernel::ValueId index) const {
+  int64_t offset = 0;
+  const auto constant_of = [&](kernel::ValueId value) -> const Op* {
+    const kernel::OpId producer = kernel_.values[value].producer;
+    if (producer == kernel::kNone || kernel_.ops[producer].opcode != Opcode::kConst) return nullptr;
+    return &kernel_.ops[producer];
+  };
+  for (;;) {
+    const kernel::OpId producer = kernel_.values[index].producer;
+    if (producer == kernel::kNone || kernel_.ops[producer].opcode != Opcode::kAdd) break;
+    const std::vector<kernel::ValueId>& terms = kernel_.ops[producer].operands;
+    const Op* left = constant_of(terms[0]);
+    const Op* right = constant_of(terms[1]);
+    if ((left == nullptr) == (right == nullptr)) break;
+    const int64_t more = offset + (left != nullptr ? left : right)->immediates[0];
+    if (std::abs(more) >= int64_t{1} << 30) break;
+    offset = more;
+    index = left != nullptr ? terms[1] : terms[0];
+  }
+  if (offset == 0) return One(index);
+  return fmt::format("{} {} {}", One(index), offset < 0 ? "-" : "+", std::abs(offset));
+}
+
 Names KernelWriter::LoadChunk(const Op& op, size_t first, size_t count) {
   const DType dtype = op.type.dtype;
-  const std::string address = ElementAt(op, One(op.operands[0]), first);
+  const std::string address = ElementAt(op, first);
   if (count == 1) return {fmt::format("*{}{}", address, dtype == DType::kBool ? " != 0" : "")};
   const size_t bytes = count * static_cast<size_t>(BitWidth(dtype)) / 8;
   const std::string wide = NewName();
@@ -102,7 +146,7 @@ void KernelWriter::WriteLoad(const Op& op) {
 void KernelWriter::StoreChunk(const Op& op, size_t first, size_t count) {
   const Names& value = At(op.operands[1]);
   const DType dtype = TypeOf(op.operands[1]).dtype;
-  const std::string address = ElementAt(op, One(op.operands[0]), first);
+  const std::string address = ElementAt(op, first);
   if (count == 1) {
     Line("*{} = {};", address, value[first]);
     return;
@@ -136,8 +180,7 @@ void KernelWriter::WriteStore(const Op& op) {
       Line("}} else {{");
       ++depth_;
       for (size_t i = first; i < first + chunk; ++i) {
-        Line("if ({}) *{} = {};", mask[i], ElementAt(op, One(op.operands[0]), i),
-             At(op.operands[1])[i]);
+        Line("if ({}) *{} = {};", mask[i], ElementAt(op, i), At(op.operands[1])[i]);
       }
       --depth_;
     }
@@ -206,12 +249,51 @@ void KernelWriter::WriteShuffle(const Op& op) {
 
 void KernelWriter::WriteAsyncCopy(const Op& op) {
   const int64_t bytes = op.immediates[1] * BitWidth(kernel_.buffers[op.buffer].dtype) / 8;
-  Line("copy{}(b{} + {}, b{} + {}, {});", bytes, op.buffer, One(op.operands[0]), op.immediates[0],
-       One(op.operands[1]), op.operands.size() > 2 ? One(op.operands[2]) : "true");
+  Line("copy{}(b{} + {}, b{} + {}, {});", bytes, op.buffer, IndexOf(op.operands[0]),
+       op.immediates[0], IndexOf(op.operands[1]),
+       op.operands.size() > 2 ? One(op.operands[2]) : "true");
+}
+
+// Pointers come out of the wait as new ones, about which the compiler knows nothing but that they
+// are to global memory: through its __restrict__ parameters it may read ahead of the wait, or by
+// instructions for what never changes. What was read ahead of the wait is constant.
+void KernelWriter::WriteAwait() {
+  if (target_.gpu.compute_capability < 90) return;
+  std::string operands;
+  std::vector<size_t> buffers;
+  for (size_t i = 0; i < kernel_.buffers.size(); ++i) {
+    if (kernel_.buffers[i].space != kernel::MemorySpace::kGlobal || IsReadBeforeAwait(i)) continue;
+    Line("u64 a{0} = __cvta_generic_to_global(b{0});", i);
+    operands += fmt::format("{}\"+l\"(a{})", operands.empty() ? "" : ", ", i);
+    buffers.push_back(i);
+  }
+  Line("asm volatile(\"griddepcontrol.wait;\" : {} : : \"memory\");", operands);
+  for (size_t i : buffers) {
+    const Buffer& buffer = kernel_.buffers[i];
+    Line("b{0} = ({1}{2}*)__cvta_global_to_generic(a{0});", i,
+         buffer.access == kernel::Access::kRead ? "const " : "", CTypeOf(buffer.dtype, true));
+  }
+}
+
+bool KernelWriter::IsReadBeforeAwait(size_t buffer) const {
+  for (kernel::OpId id : kernel_.blocks[0].ops) {
+    const Op& op = kernel_.ops[id];
+    if (op.opcode == Opcode::kAwaitDispatches) return false;
+    if (kernel::Touches(kernel_, op, static_cast<kernel::BufferId>(buffer))) return true;
+  }
+  return false;
 }
 
 Status KernelWriter::WriteGpu(const Op& op) {
   switch (op.opcode) {
+    case Opcode::kAwaitDispatches:
+      WriteAwait();
+      return OkStatus();
+    case Opcode::kReleaseDispatches:
+      if (target_.gpu.compute_capability >= 90) {
+        Line("asm volatile(\"griddepcontrol.launch_dependents;\");");
+      }
+      return OkStatus();
     case Opcode::kBarrier:
       Line("__syncthreads();");
       return OkStatus();
@@ -223,6 +305,14 @@ Status KernelWriter::WriteGpu(const Op& op) {
       return OkStatus();
     case Opcode::kAsyncWait:
       Line("ASYNC_WAIT({});", op.immediates[0]);
+      return OkStatus();
+    case Opcode::kAsyncFence:
+    case Opcode::kMmaCommit:
+    case Opcode::kMmaWait:
+      return WriteProducts(op);
+    case Opcode::kLastArrival:
+      Define(op, {fmt::format("last_arrival(b{} + {}, u32({}), {} == 0)", op.buffer,
+                              One(op.operands[0]), One(op.operands[1]), LinearId())});
       return OkStatus();
     default:
       if (op.opcode == Opcode::kSubgroupShuffleXor && op.immediates[0] >= 32) {

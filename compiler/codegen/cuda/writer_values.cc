@@ -216,6 +216,19 @@ Status KernelWriter::WriteArithmetic(const Op& op) {
     Define(op, UnpackWords(op.type.dtype, words, op.type.lanes));
     return OkStatus();
   }
+  const bool is_small = op.type.dtype == DType::kF16 || op.type.dtype == DType::kBF16;
+  if (op.opcode == Opcode::kConvert && from.dtype == DType::kF32 && is_small &&
+      op.type.lanes % 2 == 0) {
+    Names names;
+    for (size_t i = 0; i < op.type.lanes; i += 2) {
+      const std::string word = NewName();
+      Line("const u32 {} = pack_{}({}, {});", word, FormatDType(op.type.dtype), a[i], a[i + 1]);
+      names.push_back(fmt::format("u16({})", word));
+      names.push_back(fmt::format("u16({} >> 16)", word));
+    }
+    values_[op.results[0]] = std::move(names);
+    return OkStatus();
+  }
   Names expressions;
   for (size_t i = 0; i < op.type.lanes; ++i) {
     if (op.opcode == Opcode::kConvert) {
@@ -269,6 +282,8 @@ Result<std::string> KernelWriter::Arithmetic(Opcode opcode, DType dtype, const s
   const auto pair = [&](std::string_view name, std::string_view kind) {
     return fmt::format("{}_{}<{}>({}, {})", name, kind, type, a, b);
   };
+  // One instruction, NaN or not.
+  const bool has_min = dtype == DType::kF32 && target_.gpu.compute_capability >= 80;
   const std::string_view kind = is_signed ? "signed" : "unsigned";
   switch (opcode) {
     case Opcode::kAdd:
@@ -282,9 +297,9 @@ Result<std::string> KernelWriter::Arithmetic(Opcode opcode, DType dtype, const s
     case Opcode::kRem:
       return pair("rem", kind);
     case Opcode::kMin:
-      return pair("min", is_float && !IsNumber(a) ? "float" : "int");
+      return pair("min", is_float && !(IsNumber(a) && !has_min) ? "float" : "int");
     case Opcode::kMax:
-      return pair("max", is_float && !IsNumber(a) ? "float" : "int");
+      return pair("max", is_float && !(IsNumber(a) && !has_min) ? "float" : "int");
     case Opcode::kNeg:
       return is_float ? fmt::format("-{}", a) : fmt::format("{}(0 - {}({}))", type, as_unsigned, a);
     case Opcode::kAbs:
@@ -342,6 +357,7 @@ Result<std::string> KernelWriter::Arithmetic(Opcode opcode, DType dtype, const s
       break;
   }
   if (kernel::InfoOf(opcode).transcendental && dtype == DType::kF32) {
+    if (opcode == Opcode::kExp2) return fmt::format("exp2_of({})", a);
     if (opcode == Opcode::kPow) return fmt::format("powf({}, {})", a, b);
     return function(kernel::FormatOpcode(opcode));
   }

@@ -8,8 +8,9 @@
 // vulkanMemoryModel, shaderInt64, and the GpuFeature bits of the target that a kernel uses.
 //
 // Floats: add, sub, mul and comparisons are exact, nothing is contracted. div of f32 has 2.5 ULP
-// (for divisors from 2^-126 to 2^126) and sqrt what 1 / inversesqrt has, as Vulkan allows; most
-// devices round both correctly. fma rounds once where the target has kFma and may round twice
+// (for divisors from 2^-126 to 2^126), sqrt what 1 / inversesqrt has and exp2 of f32, the one
+// transcendental function that stays, 3 + 2 |x| ULP, as Vulkan allows; most devices round the first
+// two correctly. fma rounds once where the target has kFma and may round twice
 // elsewhere. With kFloatControls every module asks for SignedZeroInfNanPreserve and RoundingModeRTE
 // at the widths it uses, with kDenormPreserve for DenormPreserve of f32; without them Vulkan lets a
 // device ignore NaN, round f16 conversions towards zero and take subnormal numbers for zero (one
@@ -27,8 +28,8 @@ namespace halyard::spirv {
 
 // A GPU image (base/gpu_image.h) with one module per kernel. The module must be verified. The same
 // module and target give the same bytes. May be called from several threads at once. Failures:
-// UNIMPLEMENTED for what the target lacks (features, matrix shapes) and for transcendentals that
-// were not expanded; INVALID_ARGUMENT for a target that is no Vulkan device, a workgroup above its
+// UNIMPLEMENTED for what the target lacks (features, matrix shapes, the elements of a fragment) and
+// for transcendentals that were not expanded; INVALID_ARGUMENT for a target that is no Vulkan device, a workgroup above its
 // limit or more workgroup memory than it has.
 Result<std::vector<uint8_t>> EmitSpirvImage(const kernel::Module& module, const Target& target);
 

@@ -257,6 +257,9 @@ Status KernelLowering::LowerOp(const Op& op) {
       return LowerFragment(op);
     case kernel::OpClass::kGpu:
       return LowerGpu(op);
+    case kernel::OpClass::kCpu:
+      return Unimplemented("Kernel '{}' has the op '{}', which only CPUs have.", kernel_.name,
+                           kernel::FormatOpcode(op.opcode));
     case kernel::OpClass::kControl:
       break;
   }
@@ -356,6 +359,8 @@ Status KernelLowering::LowerGpu(const Op& op) {
     case Opcode::kAsyncCopy:
       LowerAsyncCopy(op);
       return OkStatus();
+    case Opcode::kAwaitDispatches:
+    case Opcode::kReleaseDispatches:  // dispatches begin behind barriers
     case Opcode::kAsyncCommit:
     case Opcode::kAsyncWait:  // the copies took effect at once
       return OkStatus();

@@ -101,6 +101,7 @@ class KernelLowering {
   Id Constant(DType dtype, int64_t bits);
   Status LowerArithmetic(const Op& op);
   Id Arithmetic(kernel::Opcode opcode, DType dtype, Id a, Id b, Id c);
+  Id RoundEvenF64(Id a);
   Id FloatArithmetic(kernel::Opcode opcode, DType dtype, Id a, Id b, Id c);
   Id IntArithmetic(kernel::Opcode opcode, DType dtype, Id a, Id b);
   Id Exact(Id value);  // no contraction

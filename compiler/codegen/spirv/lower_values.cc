@@ -45,8 +45,7 @@ Id KernelLowering::Exact(Id value) {
 Id KernelLowering::Divide(bool is_rem, DType dtype, Id a, Id b) {
   const int bits = BitWidth(dtype);
   if (bits < 32) {
-    // In 32 bits, where nothing overflows: NVIDIA's driver takes the remainder of narrow signed
-    // integers as that of unsigned ones, as their type says.
+    // In 32 bits, where nothing overflows.
     const bool is_signed = IsSigned(dtype);
     const Id wide = Divide(is_rem, is_signed ? DType::kI32 : DType::kU32,
                            Widen(a, bits, 32, is_signed), Widen(b, bits, 32, is_signed));
@@ -54,13 +53,19 @@ Id KernelLowering::Divide(bool is_rem, DType dtype, Id a, Id b) {
   }
   const Id type = ElementType(dtype);
   const bool is_signed = IsSigned(dtype);
-  const spv::Op op = is_rem ? (is_signed ? spv::Op::OpSRem : spv::Op::OpUMod)
-                            : (is_signed ? spv::Op::OpSDiv : spv::Op::OpUDiv);
+  const spv::Op op = is_signed ? spv::Op::OpSDiv : is_rem ? spv::Op::OpUMod : spv::Op::OpUDiv;
+  // NVIDIA's driver takes the remainder of signed integers as that of unsigned ones, as their type
+  // says, but not the quotient.
+  const auto divide = [&](Id by) {
+    const Id result = w_.Emit(op, type, {a, by});
+    if (!is_rem || !is_signed) return result;
+    return w_.Emit(spv::Op::OpISub, type, {a, Mul(bits, result, by)});
+  };
   const Id zero = w_.ConstInt(bits, 0);
   const Id one = w_.ConstInt(bits, 1);
   const Id minus_one = w_.ConstInt(bits, ~uint64_t{0});
   const auto known = w_.IntValue(b);
-  if (known && *known != 0 && !(is_signed && b == minus_one)) return w_.Emit(op, type, {a, b});
+  if (known && *known != 0 && !(is_signed && b == minus_one)) return divide(b);
   const Id by_zero = w_.Emit(spv::Op::OpIEqual, w_.Bool(), {b, zero});
   Id unsafe = by_zero;
   if (is_signed) {
@@ -70,7 +75,7 @@ Id KernelLowering::Divide(bool is_rem, DType dtype, Id a, Id b) {
     const Id overflows = w_.Emit(spv::Op::OpLogicalAnd, w_.Bool(), {is_smallest, is_minus_one});
     unsafe = w_.Emit(spv::Op::OpLogicalOr, w_.Bool(), {by_zero, overflows});
   }
-  const Id result = w_.Emit(op, type, {a, Select(unsafe, type, one, b)});
+  const Id result = divide(Select(unsafe, type, one, b));
   return is_rem ? result : Select(by_zero, type, zero, result);
 }
 
@@ -88,6 +93,20 @@ Id KernelLowering::Shift(bool is_left, DType dtype, Id a, Id b) {
   const Id amount = Select(fits, type, b, w_.ConstInt(bits, width - 1));
   const Id shifted = w_.Emit(op, type, {a, amount});
   return is_arithmetic ? shifted : Select(fits, type, shifted, w_.ConstInt(bits, 0));
+}
+
+// Where the CPU has no instruction for so wide a vector of f64 (without AVX-512), llvmpipe goes
+// through integers: GLSL's RoundEven then rounds halves wrongly, and Trunc loses the sign of zero.
+// A sum with 2^52 has no bits left for a fraction.
+Id KernelLowering::RoundEvenF64(Id a) {
+  const Id type = ElementType(DType::kF64);
+  const Id two_52 = w_.ConstFloat(64, uint64_t{0x433} << 52);
+  const Id magnitude = FloatArithmetic(Opcode::kAbs, DType::kF64, a, {}, {});
+  const Id sum = FloatArithmetic(Opcode::kAdd, DType::kF64, magnitude, two_52, {});
+  const Id whole = FloatArithmetic(Opcode::kSub, DType::kF64, sum, two_52, {});
+  const Id has_fraction = w_.Emit(spv::Op::OpFOrdLessThan, w_.Bool(), {magnitude, two_52});
+  return Select(has_fraction, type, FloatArithmetic(Opcode::kCopySign, DType::kF64, whole, a, {}),
+                a);
 }
 
 Id KernelLowering::FloatArithmetic(Opcode opcode, DType dtype, Id a, Id b, Id c) {
@@ -120,16 +139,20 @@ Id KernelLowering::FloatArithmetic(Opcode opcode, DType dtype, Id a, Id b, Id c)
     }
     case Opcode::kFma:
       return Exact(w_.EmitGlsl(GLSLstd450Fma, type, {a, b, c}));
+    case Opcode::kExp2:
+      return w_.EmitGlsl(GLSLstd450Exp2, type, {a});
     case Opcode::kSqrt:
       return w_.EmitGlsl(GLSLstd450Sqrt, type, {a});
     case Opcode::kFloor:
       return w_.EmitGlsl(GLSLstd450Floor, type, {a});
     case Opcode::kCeil:
       return w_.EmitGlsl(GLSLstd450Ceil, type, {a});
-    case Opcode::kTrunc:
-      return w_.EmitGlsl(GLSLstd450Trunc, type, {a});
+    case Opcode::kTrunc: {
+      const Id whole = w_.EmitGlsl(GLSLstd450Trunc, type, {a});
+      return dtype == DType::kF64 ? FloatArithmetic(Opcode::kCopySign, dtype, whole, a, {}) : whole;
+    }
     case Opcode::kRoundEven:
-      return w_.EmitGlsl(GLSLstd450RoundEven, type, {a});
+      return dtype == DType::kF64 ? RoundEvenF64(a) : w_.EmitGlsl(GLSLstd450RoundEven, type, {a});
     case Opcode::kCopySign: {
       const int bits = BitWidth(dtype);
       const Id integer = w_.Int(bits);
@@ -208,7 +231,8 @@ Id KernelLowering::Arithmetic(Opcode opcode, DType dtype, Id a, Id b, Id c) {
 }
 
 Status KernelLowering::LowerArithmetic(const Op& op) {
-  if (kernel::InfoOf(op.opcode).transcendental) {
+  const bool is_exp2 = op.opcode == Opcode::kExp2 && op.type.dtype == DType::kF32;
+  if (kernel::InfoOf(op.opcode).transcendental && !is_exp2) {
     return Unimplemented(
         "Kernel '{}' has the op '{}' of {}; expand-math must run before code generation.",
         kernel_.name, kernel::FormatOpcode(op.opcode), FormatDType(op.type.dtype));

@@ -76,11 +76,20 @@ class Reader {
       loops.emplace_back(loop.symbol, loop.extent);
       body_ = loop.body;
     }
-    if (loops.empty()) return false;
-    if (kernel_.roles.m.size() != 1 || loops.back().first != kernel_.roles.m[0]) return false;
-    problem_.m = loops.back().first;
-    problem_.m_extent = loops.back().second;
-    loops.pop_back();
+    if (kernel_.roles.m.empty()) {
+      // One row, which has no loop.
+      if (kernel_.template_kind != loop::TemplateKind::kAttention) return false;
+      problem_.m_extent = exprs_.Const(1);
+      problem_.m = exprs_.Loop("row", problem_.m_extent);
+    } else {
+      if (loops.empty() || kernel_.roles.m.size() != 1 ||
+          loops.back().first != kernel_.roles.m[0]) {
+        return false;
+      }
+      problem_.m = loops.back().first;
+      problem_.m_extent = loops.back().second;
+      loops.pop_back();
+    }
     problem_.batch_extent = exprs_.Const(1);
     for (const auto& loop : loops) {
       problem_.batch_extent = exprs_.Mul(problem_.batch_extent, loop.second);
@@ -248,6 +257,21 @@ class Reader {
 std::optional<AttentionProblem> ReadAttention(const loop::Function& function,
                                               const loop::Kernel& kernel) {
   return Reader(function, kernel).Read();
+}
+
+Side SideOf(Expr symbol, Expr extent) {
+  Side side;
+  side.digits = {{symbol, extent}};
+  side.flat = symbol;
+  side.extent = extent;
+  return side;
+}
+
+Factor FactorOf(const AttentionOperand& operand) {
+  Factor factor;
+  factor.value = operand.value;
+  factor.ops = operand.ops;
+  return factor;
 }
 
 }  // namespace halyard::schedule

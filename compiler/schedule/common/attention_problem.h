@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/loop/loop_ir.h"
+#include "compiler/schedule/common/contraction_problem.h"
 
 namespace halyard::schedule {
 
@@ -44,5 +45,10 @@ struct AttentionProblem {
 // Nothing where the kernel has no such form.
 std::optional<AttentionProblem> ReadAttention(const loop::Function& function,
                                               const loop::Kernel& kernel);
+
+// The two products of an attention in the terms of a contraction: one loop symbol as a side, and an
+// operand with what is applied to it.
+Side SideOf(Expr symbol, Expr extent);
+Factor FactorOf(const AttentionOperand& operand);
 
 }  // namespace halyard::schedule

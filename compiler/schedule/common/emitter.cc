@@ -356,7 +356,48 @@ std::vector<V> Emitter::YieldsOf(loop::BlockId block) {
   return values;
 }
 
+Emitter::V Emitter::Folded(const loop::Op& op) {
+  const auto index_of = [&](loop::ValueId v) -> Expr {
+    const loop::OpId id = kernel_.values[v].producer;
+    if (id == loop::kNone || !IsInteger(kernel_.values[v].dtype)) return {};
+    const loop::Op& producer = kernel_.ops[id];
+    if (producer.kind == loop::OpKind::kIndex) return producer.index;
+    return producer.kind == loop::OpKind::kConst ? exprs_.Const(producer.immediate) : Expr();
+  };
+  if (op.opcode >= Opcode::kEq && op.opcode <= Opcode::kGe) {
+    const Expr a = index_of(op.operands[0]), b = index_of(op.operands[1]);
+    if (!a.valid() || !b.valid()) return kNone;
+    const ExprRange range = exprs_.RangeOf(Resolve(exprs_.Sub(a, b)));
+    const bool less = range.hi<0, greater = range.lo> 0, at_most = range.hi <= 0,
+               at_least = range.lo >= 0;
+    bool is_true = false, is_false = false;
+    if (op.opcode == Opcode::kLt) is_true = less, is_false = at_least;
+    if (op.opcode == Opcode::kLe) is_true = at_most, is_false = greater;
+    if (op.opcode == Opcode::kGt) is_true = greater, is_false = at_most;
+    if (op.opcode == Opcode::kGe) is_true = at_least, is_false = less;
+    return is_true || is_false ? writer_.Const(DType::kBool, is_true) : kNone;
+  }
+  if (op.opcode == Opcode::kAnd && op.dtype == DType::kBool) {
+    for (size_t i = 0; i < 2; ++i) {
+      const V v = ValueOf(op.operands[i]);
+      const std::optional<int64_t> known = writer_.AsConst(v);
+      if (known) return *known != 0 ? ValueOf(op.operands[1 - i]) : v;
+    }
+  }
+  if (op.opcode == Opcode::kSelect) {
+    const std::optional<int64_t> known = writer_.AsConst(ValueOf(op.operands[0]));
+    if (known) return ValueOf(op.operands[*known != 0 ? 1 : 2]);
+  }
+  return kNone;
+}
+
 Status Emitter::EmitScalar(const loop::Op& op) {
+  if (options_.fold_masks) {
+    if (const V known = Folded(op); known != kNone) {
+      values_[op.results[0]] = known;
+      return OkStatus();
+    }
+  }
   std::vector<V> operands;
   int lanes = 1;
   for (loop::ValueId v : op.operands) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <span>
@@ -27,9 +28,11 @@ class Emitter {
   struct Options {
     int lanes = 1;                      // of vectorised loops
     int unroll = 1;                     // accumulators per vectorised reduction
+    int64_t sum_block = 0;              // steps after which float sums start anew; 0: never
     bool masked_tails = true;           // false: the rest of a vector loop runs as scalars
     bool state_alignment = false;       // contiguous accesses say what their index is a multiple of
     std::set<loop::OpId> vector_loops;  // kLoop ops
+    bool fold_masks = false;  // comparisons that the ranges of indices decide, and what follows
   };
 
   Emitter(const loop::Function& function, const loop::Kernel& kernel, Writer& writer,
@@ -119,6 +122,8 @@ class Emitter {
   // one.
   V IndirectMask(Expr index);
   Status EmitScalar(const loop::Op& op);
+  // The value of an op that needs no code; kNone: it needs some.
+  V Folded(const loop::Op& op);
   virtual Status EmitLoad(const loop::Op& op);
   virtual Status EmitStore(const loop::Op& op);
   virtual Status EmitScatter(const loop::Op& op);
@@ -132,6 +137,13 @@ class Emitter {
   Status ReduceStep(const loop::Op& op, std::vector<V>& accumulators);
   // Binds the results of the op to what its accumulators (two of an arg reduction) ended as.
   void FinishReduce(const loop::Op& op, Expr extent, const std::vector<V>& accumulators);
+  using Step = std::function<Status(V at, std::vector<V>& accumulators)>;
+  // for `at` = lo to hi by `stride`: `step`. A long float sum is a sum of blocks
+  // (Options::sum_block), so that its error grows with the block and the number of blocks, not with
+  // their product (Higham, Accuracy and Stability of Numerical Algorithms, 4.2). `runs`: at least
+  // once.
+  Status ReduceLoop(const loop::Op& op, V lo, V hi, int64_t stride, bool runs, const Step& step,
+                    std::vector<V>& accumulators);
   Status ReduceScalarLoop(const loop::Op& op, V lo, V hi, std::vector<V>& accumulators);
   Status ReduceVectorLoop(const loop::Op& op, std::vector<V>& results);
   std::vector<V> ReduceLanes(const loop::Op& op, std::vector<V> accumulators, int chains);

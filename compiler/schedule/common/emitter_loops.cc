@@ -249,7 +249,9 @@ void Emitter::Combine(const loop::Op& op, std::vector<V>& accumulators,
       case ReduceKind::kNone:
         HY_UNREACHABLE("a reduction without a kind");
     }
-    accumulators[slot.at] = writer_.Pure(opcode, writer_.TypeOf(a), {a, b});
+    // The check of a maximum's first operand for NaN is then none of the chain from sum to sum.
+    const bool swaps = opcode == Opcode::kMax || opcode == Opcode::kMin;
+    accumulators[slot.at] = writer_.Pure(opcode, writer_.TypeOf(a), {swaps ? b : a, swaps ? a : b});
   }
 }
 
@@ -287,14 +289,54 @@ Status Emitter::ReduceStep(const loop::Op& op, std::vector<V>& accumulators) {
   return OkStatus();
 }
 
-Status Emitter::ReduceScalarLoop(const loop::Op& op, V lo, V hi, std::vector<V>& accumulators) {
-  Writer::Loop loop = writer_.BeginFor(lo, hi, writer_.Index(1), accumulators,
-                                       exprs_.RangeOf(Resolve(op.extent)).lo >= 1);
-  Bind(op.symbol, loop.variable);
-  std::vector<V> carried = loop.carried;
-  HY_TRY(ReduceStep(op, carried));
-  accumulators = writer_.EndFor(carried);
+Status Emitter::ReduceLoop(const loop::Op& op, V lo, V hi, int64_t stride, bool runs,
+                           const Step& step, std::vector<V>& accumulators) {
+  const auto is_float_sum = [](const Slot& slot) {
+    return slot.kind == ReduceKind::kSum && IsFloat(slot.dtype);
+  };
+  const std::vector<Slot> slots = SlotsOf(kernel_, op);
+  const int64_t block = stride * options_.sum_block;
+  const bool is_blocked = block > 0 && !kernel_.ordered_reductions &&
+                          exprs_.RangeOf(Resolve(op.extent)).hi > block &&
+                          std::any_of(slots.begin(), slots.end(), is_float_sum);
+  const auto loop_over = [&](V from, V to, bool is_run, std::vector<V>& values) -> Status {
+    Writer::Loop loop = writer_.BeginFor(from, to, writer_.Index(stride), values, is_run);
+    std::vector<V> carried = loop.carried;
+    HY_TRY(step(loop.variable, carried));
+    values = writer_.EndFor(carried);
+    return OkStatus();
+  };
+  if (!is_blocked) return loop_over(lo, hi, runs, accumulators);
+  Writer::Loop outer = writer_.BeginFor(lo, hi, writer_.Index(block), accumulators, runs);
+  const V end = writer_.Min(writer_.Add(outer.variable, writer_.Index(block)), hi);
+  const std::vector<V> identity = Identities(op, writer_.LanesOf(accumulators[0]));
+  std::vector<V> sums;  // as many chains as there are accumulators
+  while (sums.size() < accumulators.size()) {
+    sums.insert(sums.end(), identity.begin(), identity.end());
+  }
+  HY_TRY(loop_over(outer.variable, end, true, sums));
+  std::vector<V> totals;
+  for (size_t at = 0; at < sums.size(); at += identity.size()) {
+    const auto chain = [&](const std::vector<V>& from) {
+      const auto first = from.begin() + static_cast<ptrdiff_t>(at);
+      return std::vector<V>(first, first + static_cast<ptrdiff_t>(identity.size()));
+    };
+    std::vector<V> total = chain(outer.carried);
+    Combine(op, total, chain(sums));
+    totals.insert(totals.end(), total.begin(), total.end());
+  }
+  accumulators = writer_.EndFor(totals);
   return OkStatus();
+}
+
+Status Emitter::ReduceScalarLoop(const loop::Op& op, V lo, V hi, std::vector<V>& accumulators) {
+  return ReduceLoop(
+      op, lo, hi, 1, exprs_.RangeOf(Resolve(op.extent)).lo >= 1,
+      [&](V at, std::vector<V>& carried) {
+        Bind(op.symbol, at);
+        return ReduceStep(op, carried);
+      },
+      accumulators);
 }
 
 Status Emitter::EmitReduce(loop::OpId id) {
@@ -319,16 +361,19 @@ Status Emitter::EmitReduce(loop::OpId id) {
       V rest = writer_.FloorMod(hi, writer_.Index(chains), true);
       V main = writer_.Sub(hi, rest);
       std::vector<V> initial(static_cast<size_t>(chains), results[0]);
-      Writer::Loop loop = writer_.BeginFor(writer_.Index(0), main, writer_.Index(chains), initial,
-                                           exprs_.RangeOf(Resolve(op.extent)).lo >= chains);
-      std::vector<V> carried = loop.carried;
-      for (int c = 0; c < chains; ++c) {
-        Bind(op.symbol, writer_.Add(loop.variable, writer_.Index(c)));
-        std::vector<V> one = {carried[static_cast<size_t>(c)]};
-        HY_TRY(ReduceStep(op, one));
-        carried[static_cast<size_t>(c)] = one[0];
-      }
-      std::vector<V> sums = writer_.EndFor(carried);
+      std::vector<V> sums = std::move(initial);
+      HY_TRY(ReduceLoop(
+          op, writer_.Index(0), main, chains, exprs_.RangeOf(Resolve(op.extent)).lo >= chains,
+          [&](V at, std::vector<V>& carried) -> Status {
+            for (int c = 0; c < chains; ++c) {
+              Bind(op.symbol, writer_.Add(at, writer_.Index(c)));
+              std::vector<V> one = {carried[static_cast<size_t>(c)]};
+              HY_TRY(ReduceStep(op, one));
+              carried[static_cast<size_t>(c)] = one[0];
+            }
+            return OkStatus();
+          },
+          sums));
       for (size_t width = sums.size() / 2; width > 0; width /= 2)
         for (size_t c = 0; c < width; ++c) {
           std::vector<V> one = {sums[c]};
@@ -338,7 +383,7 @@ Status Emitter::EmitReduce(loop::OpId id) {
       results = {sums[0]};
       Writer::Loop tail = writer_.BeginFor(main, hi, writer_.Index(1), results, false);
       Bind(op.symbol, tail.variable);
-      carried = tail.carried;
+      std::vector<V> carried = tail.carried;
       HY_TRY(ReduceStep(op, carried));
       results = writer_.EndFor(carried);
     } else {
@@ -435,8 +480,7 @@ Status Emitter::ReduceVectorLoop(const loop::Op& op, std::vector<V>& results) {
   if (extent)
     while (chains > 1 && *extent / lanes < chains) chains /= 2;
   V hi = Evaluate(op.extent);
-  V step = writer_.Index(int64_t{lanes} * chains);
-  V main = writer_.Sub(hi, writer_.FloorMod(hi, step, true));
+  V main = writer_.Sub(hi, writer_.FloorMod(hi, writer_.Index(int64_t{lanes} * chains), true));
   V whole = writer_.Sub(hi, writer_.FloorMod(hi, writer_.Index(lanes), true));
   V rest = writer_.FloorMod(hi, writer_.Index(lanes), true);
   std::vector<V> identity = Identities(op, lanes);
@@ -453,13 +497,15 @@ Status Emitter::ReduceVectorLoop(const loop::Op& op, std::vector<V>& results) {
     return status;
   };
   if (writer_.AsConst(main) != 0) {
-    Writer::Loop loop = writer_.BeginFor(writer_.Index(0), main, step, accumulators,
-                                         writer_.AsConst(main).has_value());
-    std::vector<V> carried = loop.carried;
-    for (int c = 0; c < chains; ++c)
-      HY_TRY(step_at(writer_.Add(loop.variable, writer_.Index(int64_t{c} * lanes)), kNone,
-                     std::span(carried).subspan(static_cast<size_t>(c) * n, n)));
-    accumulators = writer_.EndFor(carried);
+    HY_TRY(ReduceLoop(
+        op, writer_.Index(0), main, int64_t{lanes} * chains, writer_.AsConst(main).has_value(),
+        [&](V at, std::vector<V>& carried) -> Status {
+          for (int c = 0; c < chains; ++c)
+            HY_TRY(step_at(writer_.Add(at, writer_.Index(int64_t{c} * lanes)), kNone,
+                           std::span(carried).subspan(static_cast<size_t>(c) * n, n)));
+          return OkStatus();
+        },
+        accumulators));
   }
   if (chains > 1) {
     std::span<V> first(accumulators.data(), n);

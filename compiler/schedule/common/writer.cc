@@ -8,6 +8,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "compiler/kernel/opcode.h"
 
 namespace halyard::schedule {
 
@@ -478,8 +479,8 @@ kernel::Kernel Writer::Finish() {
   kernel_.buffers = std::move(buffers);
   for (Op& op : kernel_.ops) {
     if (op.buffer != kernel::kNone) op.buffer = place[op.buffer];
-    if (op.opcode == Opcode::kAsyncCopy) {
-      op.immediates[0] = place[static_cast<size_t>(op.immediates[0])];
+    if (const BufferId second = kernel::SecondBuffer(op); second != kernel::kNone) {
+      op.immediates[0] = place[second];
     }
   }
   return std::move(kernel_);

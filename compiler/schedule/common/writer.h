@@ -80,7 +80,7 @@ class Writer {
   V ShuffleXor(V value, int mask);
   V SubgroupId();
   // Any other op where it stands: with a result that is never shared, or without one. An async_copy
-  // names its source buffer as this writer does.
+  // and an mma_async name their second buffer as this writer does.
   V Value(kernel::Opcode opcode, kernel::Type type, std::vector<V> operands,
           std::vector<int64_t> immediates = {}, kernel::BufferId buffer = kernel::kNone);
   void Do(kernel::Opcode opcode, std::vector<V> operands, std::vector<int64_t> immediates,

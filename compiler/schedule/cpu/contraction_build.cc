@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the kernel of one contraction: tasks over (row panels, vector panels, batch), in each task
-// packing of the operands that are not read in place, register tiles with the sum over all of k in
-// registers, and the epilogue on the tile. The order of the sum depends on nothing but k.
+// packing of the operands that are not read in place, register tiles with the sum over k in
+// registers, and the epilogue on the tile. With kc below k the task goes through its tiles once for
+// each block of k, so that the rows of a block stay in L2 while the panels pass, and the sums wait
+// in workgroup memory between blocks (Goto and van de Geijn, "Anatomy of High-Performance Matrix
+// Multiplication", 2008). The order of the sum depends on nothing but k.
 #include <algorithm>
 #include <functional>
 
@@ -68,6 +71,7 @@ class ContractionBuilder {
   Status RowPanels(V lo, V hi, Tile tile);
   Status VectorPanels(V lo, V hi, const std::function<Status(const Tile&)>& body);
   Status EmitTile(const Tile& tile);
+  Status EmitBlockOfTile(const Tile& tile);
   Status EmitStep(const Tile& tile, V k, int64_t u, std::vector<V>& acc);
   Status EmitEpilogue(const Tile& tile, const std::vector<V>& acc);
   Status EmitSlice(const Factor& factor);
@@ -95,6 +99,13 @@ class ContractionBuilder {
   V packed_base_ = kNone;   // element offset of the current vector panel
   V packed_batch_ = kNone;  // panels of earlier batches
   V task_row_ = kNone;      // first row of the task
+  // Blocks of k. Without blocks, one from 0 to k.
+  bool is_blocked_ = false;
+  int64_t block_ = 0;                 // its length, where known
+  int64_t row_stride_ = 0;            // of packed rows, in elements
+  kernel::BufferId partial_ = kNone;  // tiles of sums
+  V block_lo_ = kNone, block_hi_ = kNone, is_first_ = kNone, is_last_ = kNone;
+  V task_vec_ = kNone;  // first element of the task on the vector side
 };
 
 Result<ScheduledKernel> ContractionBuilder::Build() {
@@ -111,6 +122,14 @@ Result<ScheduledKernel> ContractionBuilder::Build() {
   k_count_ = exprs_.AsConst(problem_.k.extent);
   bool packs = record_.pack_a || record_.b == OperandMode::kPacked;
   if (packs && !k_count_) return Bad("packing in the task needs a constant k");
+  is_blocked_ = record_.kc > 0 && k_count_ && record_.kc < *k_count_;
+  if (is_blocked_ && (!row_count_ || *k_count_ % record_.kc != 0 ||
+                      record_.kc % std::max(record_.unroll, lanes_) != 0))
+    return Bad("k is no whole number of blocks of whole steps");
+  block_ = is_blocked_ ? record_.kc : k_count_.value_or(0);
+  // An odd number of cache lines: rows of a tile share no set of a cache.
+  const int64_t line = std::max<int64_t>(1, 64 * 8 / BitWidth(problem_.dtype));
+  row_stride_ = ((block_ + line - 1) / line | 1) * line;
 
   for (const Side* side : {&problem_.batch, &problem_.m, &problem_.n, &problem_.k})
     if (side->digits.size() > 1) emitter_.Flatten(side->flat, side->digits);
@@ -177,15 +196,27 @@ Result<ScheduledKernel> ContractionBuilder::Build() {
     packed_vecs_ = emitter_.AddBinding(Binding{Binding::Kind::kConstant, 0}, std::move(parameter));
   } else if (record_.b == OperandMode::kPacked) {
     packed_vecs_ =
-        writer_.AddAllocation("panel", problem_.dtype, std::max<int64_t>(1, *k_count_ * width_));
+        writer_.AddAllocation("panel", problem_.dtype, std::max<int64_t>(1, block_ * width_));
   }
   if (record_.pack_a)
-    packed_rows_ = writer_.AddAllocation("rows", problem_.dtype,
-                                         std::max<int64_t>(1, row_panels * record_.mr * *k_count_));
+    packed_rows_ = writer_.AddAllocation(
+        "rows", problem_.dtype, std::max<int64_t>(1, row_panels * record_.mr * row_stride_));
+  if (is_blocked_)
+    partial_ = writer_.AddAllocation("sums", problem_.dtype, row_panels * record_.mr * record_.nc);
   bool direct = problem_.epilogue_weight <= kDirectEpilogueWeight && row_count_;
   if (!direct) tile_buffer_ = writer_.AddAllocation("tile", problem_.dtype, record_.mr * width_);
 
   task_row_ = RowStart(row_lo);
+  task_vec_ = writer_.Mul(vec_lo, writer_.I64(width_));
+  block_lo_ = writer_.I64(0);
+  block_hi_ = k_total_;
+  auto one_block = [&]() -> Status {
+    if (record_.pack_a) HY_TRY(PackRows(task_row_, RowStart(row_hi)));
+    return VectorPanels(vec_lo, vec_hi, [&](const Tile& tile) -> Status {
+      if (record_.b == OperandMode::kPacked) HY_TRY(PackPanel(tile));
+      return RowPanels(row_lo, row_hi, tile);
+    });
+  };
   auto one_batch = [&](V batch) -> Status {
     if (!problem_.batch.digits.empty()) emitter_.Bind(problem_.batch.flat, batch);
     if (record_.b == OperandMode::kPackedConstant) {
@@ -196,11 +227,16 @@ Result<ScheduledKernel> ContractionBuilder::Build() {
           own = exprs_.Add(exprs_.Mul(own, extent), symbol);
       packed_batch_ = writer_.Mul(emitter_.Evaluate(own), emitter_.Evaluate(vec_panel_count));
     }
-    if (record_.pack_a) HY_TRY(PackRows(task_row_, RowStart(row_hi)));
-    return VectorPanels(vec_lo, vec_hi, [&](const Tile& tile) -> Status {
-      if (record_.b == OperandMode::kPacked) HY_TRY(PackPanel(tile));
-      return RowPanels(row_lo, row_hi, tile);
-    });
+    if (!is_blocked_) return one_block();
+    V last = writer_.I64(*k_count_ - block_);
+    Writer::Loop loop = writer_.BeginFor(writer_.I64(0), k_total_, writer_.I64(block_), {}, true);
+    block_lo_ = loop.variable;
+    block_hi_ = writer_.Add(block_lo_, writer_.I64(block_));
+    is_first_ = writer_.Compare(Opcode::kEq, block_lo_, writer_.I64(0));
+    is_last_ = writer_.Compare(Opcode::kEq, block_lo_, last);
+    HY_TRY(one_block());
+    writer_.EndFor({});
+    return OkStatus();
   };
   HY_TRY(batch_hi == kNone ? one_batch(batch_lo) : ForPanels(batch_lo, batch_hi, one_batch));
   dispatch.bindings = emitter_.bindings;
@@ -232,26 +268,28 @@ Status ContractionBuilder::EmitSlice(const Factor& factor) {
   return OkStatus();
 }
 
-// Rows of the broadcast side, k contiguous: rows[(r - task_row) * K + k]. Vectors run along the innermost
-// loop of k where they would otherwise cross from one of its iterations into the next.
+// Rows of the broadcast side, k contiguous: rows[(r - task_row) * row_stride + k - block_lo].
+// Vectors run along the innermost loop of k where they would otherwise cross from one of its
+// iterations into the next.
 Status ContractionBuilder::PackRows(V row_lo, V row_hi) {
-  int64_t k_count = *k_count_, run = k_count;
+  int64_t k_count = block_, run = k_count;
   Expr taps, along = k0_;
   if (problem_.k.digits.size() > 1) {
     std::optional<int64_t> inner = exprs_.AsConst(problem_.k.digits.back().second);
     if (inner && *inner > 1 && *inner % lanes_ != 0) {
       run = *inner;
-      taps = exprs_.Loop("taps", exprs_.Const(k_count / run));
+      if (k_count % run != 0) return Bad("a block of k ends inside a run of the window");
+      taps = exprs_.Loop("taps", exprs_.Const(*k_count_ / run));
       along = exprs_.Loop("run", exprs_.Const(run));
     }
   }
   return ForPanels(row_lo, row_hi, [&](V row) -> Status {
     emitter_.Bind(r0_, row);
     emitter_.Shift(rows_.flat, r0_, 0);
-    V base = writer_.Mul(writer_.Sub(row, task_row_), writer_.I64(k_count));
-    auto one_run = [&](V first) -> Status {
+    V base = writer_.Mul(writer_.Sub(row, task_row_), writer_.I64(row_stride_));
+    auto one_run = [&](V first, V start) -> Status {
       auto vector = [&](V k, V mask) -> Status {
-        emitter_.BeginVector(along, k, lanes_, /*aligned=*/true, mask);
+        emitter_.BeginVector(along, writer_.Add(start, k), lanes_, /*aligned=*/true, mask);
         HY_TRY(EmitSlice(row_factor_));
         emitter_.EndVector();
         V value = writer_.Splat(emitter_.ValueOf(row_factor_.value), lanes_);
@@ -274,13 +312,15 @@ Status ContractionBuilder::PackRows(V row_lo, V row_hi) {
     };
     if (!taps.valid()) {
       emitter_.Shift(problem_.k.flat, k0_, 0);
-      return one_run(base);
+      return one_run(base, block_lo_);
     }
     emitter_.Shift(problem_.k.flat, exprs_.Add(exprs_.Mul(taps, exprs_.Const(run)), along), 0);
     Writer::Loop loop = writer_.BeginFor(writer_.I64(0), writer_.I64(k_count / run), writer_.I64(1),
                                          {}, k_count > 0);
-    emitter_.Bind(taps, loop.variable);
-    HY_TRY(one_run(writer_.Add(base, writer_.Mul(loop.variable, writer_.I64(run)))));
+    emitter_.Bind(taps,
+                  writer_.Add(writer_.FloorDiv(block_lo_, writer_.I64(run), true), loop.variable));
+    HY_TRY(
+        one_run(writer_.Add(base, writer_.Mul(loop.variable, writer_.I64(run))), writer_.I64(0)));
     writer_.EndFor({});
     return OkStatus();
   });
@@ -290,9 +330,9 @@ Status ContractionBuilder::PackRows(V row_lo, V row_hi) {
 Status ContractionBuilder::PackPanel(const Tile& tile) {
   emitter_.Bind(v0_, tile.v0);
   emitter_.Shift(problem_.k.flat, k0_, 0);
-  Writer::Loop loop = writer_.BeginFor(writer_.I64(0), k_total_, writer_.I64(1), {}, *k_count_ > 0);
+  Writer::Loop loop = writer_.BeginFor(block_lo_, block_hi_, writer_.I64(1), {}, *k_count_ > 0);
   emitter_.Bind(k0_, loop.variable);
-  V base = writer_.Mul(loop.variable, writer_.I64(width_));
+  V base = writer_.Mul(writer_.Sub(loop.variable, block_lo_), writer_.I64(width_));
   for (int j = 0; j < tile.nv; ++j) {
     emitter_.Shift(vecs_.flat, v0_, int64_t{j} * lanes_);
     emitter_.BeginVector(v0_, tile.v0, lanes_, /*aligned=*/true,
@@ -401,9 +441,10 @@ Status ContractionBuilder::EmitStep(const Tile& tile, V k, int64_t u, std::vecto
       b.push_back(writer_.Splat(emitter_.ValueOf(vec_factor_.value), lanes_));
       continue;
     }
-    V index = writer_.Add(packed_base_, writer_.Mul(k, writer_.I64(width_)));
-    index = writer_.Add(index, writer_.I64(u * width_ + at));
     bool stable = record_.b == OperandMode::kPackedConstant;
+    V step = stable ? k : writer_.Sub(k, block_lo_);
+    V index = writer_.Add(packed_base_, writer_.Mul(step, writer_.I64(width_)));
+    index = writer_.Add(index, writer_.I64(u * width_ + at));
     V loaded = writer_.Load(packed_vecs_, index, lanes_, stable);
     b.push_back(writer_.Convert(loaded, problem_.dtype));
   }
@@ -417,8 +458,9 @@ Status ContractionBuilder::EmitStep(const Tile& tile, V k, int64_t u, std::vecto
     }
     V a;
     if (record_.pack_a) {
-      V base = writer_.Mul(writer_.Sub(row, task_row_), writer_.I64(*k_count_));
-      V index = writer_.Add(writer_.Add(base, k), writer_.I64(shift * *k_count_ + u));
+      V base = writer_.Mul(writer_.Sub(row, task_row_), writer_.I64(row_stride_));
+      V index = writer_.Add(writer_.Add(base, writer_.Sub(k, block_lo_)),
+                            writer_.I64(shift * row_stride_ + u));
       a = writer_.Load(packed_rows_, index, 1, false);
     } else {
       emitter_.Bind(r0_, row);
@@ -440,7 +482,40 @@ Status ContractionBuilder::EmitStep(const Tile& tile, V k, int64_t u, std::vecto
   return OkStatus();
 }
 
+// The sums of one block of k, added to those of the blocks before it.
+Status ContractionBuilder::EmitBlockOfTile(const Tile& tile) {
+  const auto at = [&](int i, int j) { return static_cast<size_t>(i * tile.nv + j); };
+  std::vector<V> acc(static_cast<size_t>(tile.h * tile.nv), kNone), zeros(acc);
+  // A tile's sums lie together.
+  V base = writer_.Add(writer_.Mul(writer_.Sub(tile.v0, task_vec_),
+                                   writer_.I64(record_.mc / record_.mr * record_.mr)),
+                       writer_.Mul(writer_.Sub(tile.m0, task_row_), writer_.I64(width_)));
+  const auto place = [&](int i, int j) {
+    return writer_.Add(base, writer_.I64(i * width_ + int64_t{j} * lanes_));
+  };
+  writer_.BeginIf(is_first_);
+  for (V& zero : zeros) zero = writer_.Const(problem_.dtype, 0, lanes_);
+  writer_.BeginElse(zeros);
+  for (int i = 0; i < tile.h; ++i)
+    for (int j = 0; j < tile.nv; ++j)
+      acc[at(i, j)] = writer_.Load(partial_, place(i, j), lanes_, false);
+  acc = writer_.EndIf(acc);
+  Writer::Loop loop =
+      writer_.BeginFor(block_lo_, block_hi_, writer_.I64(record_.unroll), acc, true);
+  acc = loop.carried;
+  for (int64_t u = 0; u < record_.unroll; ++u) HY_TRY(EmitStep(tile, loop.variable, u, acc));
+  acc = writer_.EndFor(acc);
+  writer_.BeginIf(is_last_);
+  HY_TRY(EmitEpilogue(tile, acc));
+  writer_.BeginElse({});
+  for (int i = 0; i < tile.h; ++i)
+    for (int j = 0; j < tile.nv; ++j) writer_.Store(partial_, place(i, j), acc[at(i, j)]);
+  writer_.EndIf({});
+  return OkStatus();
+}
+
 Status ContractionBuilder::EmitTile(const Tile& tile) {
+  if (is_blocked_) return EmitBlockOfTile(tile);
   std::vector<V> acc(static_cast<size_t>(tile.h * tile.nv),
                      writer_.Const(problem_.dtype, 0, lanes_));
   int64_t step = record_.unroll;

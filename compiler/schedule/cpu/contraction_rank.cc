@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 #include "compiler/schedule/cpu/contraction.h"
 
@@ -13,10 +14,14 @@ namespace {
 
 constexpr double kTaskCycles = 20000;
 constexpr int64_t kTasksPerWorker = 4;
-constexpr double kTaskOverhead = 300;     // cycles: the claim, the call, cold address arithmetic
-constexpr double kWakeCycles = 600;       // for each worker that takes part in a stage
-constexpr double kLateShare = 0.3;        // of a task, that the others wait for the last worker
-constexpr double kFarBytesPerCycle = 20;  // from L3; half of it hides behind arithmetic
+constexpr double kTaskOverhead = 300;      // cycles: the claim, the call, cold address arithmetic
+constexpr double kWakeCycles = 600;        // for each worker that takes part in a stage
+constexpr double kLateShare = 0.3;         // of a task, that the others wait for the last worker
+constexpr double kFarBytesPerCycle = 20;   // from L3; half of it hides behind arithmetic
+constexpr double kNearBytesPerCycle = 32;  // from L2, of sums that wait for the next block of k
+// Blocks of k: long enough that what a tile costs beside its steps is little, short enough that a
+// vector panel nearly fits L1 and many rows fit L2.
+constexpr int64_t kLeastBlock = 192, kMostBlock = 640;
 
 struct TileShape {
   int32_t mr, nv;
@@ -106,13 +111,35 @@ class Ranker {
         shape.mr =
             static_cast<int32_t>(std::min<int64_t>(shape.mr, std::max<int64_t>(1, *row_const)));
       shape.nv = static_cast<int32_t>(std::min<int64_t>(shape.nv, vec_vectors));
-      for (OperandMode mode : modes)
-        Add(swap, shape, mode, pack_a, lanes, row_hint, row_factor, vec_factor, rows, vecs);
+      for (OperandMode mode : modes) {
+        Add(swap, shape, mode, pack_a, lanes, row_hint, row_factor, vec_factor, rows, vecs, 0);
+        const int64_t block = row_const && vec_const ? BlockOf(k_const.value_or(0), lanes) : 0;
+        if (block > 0)
+          Add(swap, shape, mode, pack_a, lanes, row_hint, row_factor, vec_factor, rows, vecs,
+              block);
+      }
     }
   }
 
+  // A divisor of k in whole vectors and whole runs of a window; 0: none, or k is short.
+  int64_t BlockOf(int64_t k, int lanes) const {
+    int64_t unit = std::max(lanes, 8);
+    if (problem_.k.digits.size() > 1) {
+      const int64_t run = exprs_.AsConst(problem_.k.digits.back().second).value_or(0);
+      if (run < 1) return 0;
+      unit = std::lcm(unit, run);
+    }
+    int64_t best = 0;
+    for (int64_t parts = 2; k % unit == 0 && k / parts >= kLeastBlock; ++parts) {
+      const int64_t block = k / parts;
+      if (k % parts == 0 && block % unit == 0 && block <= kMostBlock) best = std::max(best, block);
+    }
+    return best;
+  }
+
   void Add(bool swap, TileShape shape, OperandMode mode, bool pack_a, int lanes, int64_t row_hint,
-           const Factor& row_factor, const Factor& vec_factor, const Side& rows, const Side& vecs) {
+           const Factor& row_factor, const Factor& vec_factor, const Side& rows, const Side& vecs,
+           int64_t block) {
     ScheduleRecord record;
     record.kind = ScheduleKind::kContraction;
     record.swap = swap;
@@ -123,7 +150,8 @@ class Ranker {
     record.b = mode;
     record.pack_a = pack_a;
     int64_t k = std::max<int64_t>(1, exprs_.HintOf(problem_.k.extent));
-    record.kc = exprs_.AsConst(problem_.k.extent).value_or(0);
+    record.kc = block > 0 ? block : exprs_.AsConst(problem_.k.extent).value_or(0);
+    const int64_t blocks = block > 0 ? k / block : 1;
     int64_t width = int64_t{shape.nv} * lanes;
     int64_t vec_hint = std::max<int64_t>(1, exprs_.HintOf(vecs.extent));
     int64_t row_panels = (row_hint + shape.mr - 1) / shape.mr;
@@ -138,7 +166,8 @@ class Ranker {
     double out = nv * h;
     const std::optional<Expr>& stride = swap ? problem_.out_stride_m : problem_.out_stride_n;
     bool smooth_out = stride && exprs_.IsConst(*stride, 1);
-    double tile = per_k * static_cast<double>(k) + 15 + out * (1 + problem_.epilogue_weight * 0.7) +
+    double tile = per_k * static_cast<double>(k) + 15 * static_cast<double>(blocks) +
+                  out * (1 + problem_.epilogue_weight * 0.7) +
                   (smooth_out ? out : out * 1.6 * lanes);
     // The last panel has only the vectors it needs.
     double vec_units = static_cast<double>((vec_hint + lanes - 1) / lanes) / nv;
@@ -169,8 +198,10 @@ class Ranker {
     cost.pack_row_panel = pack_rows / static_cast<double>(row_panels);
     cost.pack_vec_panel = pack_vecs / static_cast<double>(vec_panels);
     const int64_t element = BitWidth(problem_.dtype) / 8;
-    cost.row_panel_bytes = std::max<int64_t>(1, k * shape.mr * element);
-    cost.vec_panel_bytes = std::max<int64_t>(1, k * width * element);
+    cost.row_panel_bytes = std::max<int64_t>(1, k / blocks * shape.mr * element);
+    cost.vec_panel_bytes = std::max<int64_t>(1, k / blocks * width * element);
+    cost.tile_bytes = width * shape.mr * element;
+    cost.blocks = blocks;
     cost.packs_rows = pack_a;
     const double one = cycles + pack_rows + pack_vecs;  // batch
     const int64_t workers = std::max(1, target_.worker_count);
@@ -180,7 +211,8 @@ class Ranker {
                             1, workers * kTasksPerWorker);
     TaskSize size{row_panels, vec_panels};
     record.grain = std::max<int64_t>(1, batches / tasks);
-    if (batches < tasks || (pack_a && row_panels * cost.row_panel_bytes > target_.l2_bytes / 2))
+    if (batches < tasks || blocks > 1 ||
+        (pack_a && row_panels * cost.row_panel_bytes > target_.l2_bytes / 2))
       size = SizeTasks(cost, batches);
     // Sizes that are not known yet: tasks just large enough, however many there will be.
     if (workers > 1 && !exprs_.AsConst(rows.extent)) {
@@ -214,8 +246,10 @@ class Ranker {
   struct TaskCost {
     double tile = 0;  // cycles
     int64_t row_panels = 1, vec_panels = 1;
-    double pack_row_panel = 0, pack_vec_panel = 0;  // cycles
-    int64_t row_panel_bytes = 1, vec_panel_bytes = 1;
+    double pack_row_panel = 0, pack_vec_panel = 0;     // cycles
+    int64_t row_panel_bytes = 1, vec_panel_bytes = 1;  // of one block of k
+    int64_t tile_bytes = 1;                            // of sums
+    int64_t blocks = 1;                                // of k
     bool packs_rows = false;
   };
   struct TaskSize {
@@ -225,6 +259,16 @@ class Ranker {
   // What a task waits for operands from beyond L2. Vector panels are the outer loop: where the rows
   // of the task do not stay in L2 beside one panel, each panel brings them again.
   double TrafficCycles(const TaskCost& cost, TaskSize size) const {
+    if (cost.blocks > 1) {
+      const int64_t rows = size.row_panels * cost.row_panel_bytes;
+      const int64_t sums = size.row_panels * size.vec_panels * cost.tile_bytes;
+      const auto blocks = static_cast<double>(cost.blocks);
+      const bool is_near = rows + sums + cost.vec_panel_bytes < target_.l2_bytes * 3 / 4;
+      const double far = static_cast<double>(size.vec_panels * cost.vec_panel_bytes + rows);
+      return far * blocks / kFarBytesPerCycle +
+             2 * static_cast<double>(sums) * (blocks - 1) /
+                 (is_near ? kNearBytesPerCycle : kFarBytesPerCycle / 4);
+    }
     double rows = static_cast<double>(size.row_panels * cost.row_panel_bytes);
     const auto panel = static_cast<double>(cost.vec_panel_bytes);
     const double l2 = 0.75 * static_cast<double>(target_.l2_bytes);

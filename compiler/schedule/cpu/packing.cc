@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/float16.h"
 #include "compiler/schedule/cpu/contraction.h"
 
 namespace halyard::schedule {
@@ -130,7 +131,25 @@ Result<int64_t> PackedBytes(const PanelPacking& packing) {
   return total;
 }
 
+namespace {
+
+// What a library takes in f32 only.
+std::vector<uint8_t> Widen(std::span<const uint8_t> source, float (*convert)(uint16_t)) {
+  std::vector<uint8_t> wide(source.size() / 2 * sizeof(float));
+  for (size_t i = 0; i * 2 + 1 < source.size(); ++i) {
+    uint16_t narrow = 0;
+    std::memcpy(&narrow, source.data() + i * 2, sizeof(narrow));
+    const float value = convert(narrow);
+    std::memcpy(wide.data() + i * sizeof(value), &value, sizeof(value));
+  }
+  return wide;
+}
+
+}  // namespace
+
 Result<std::vector<uint8_t>> PackConstant(std::string_view name, std::span<const uint8_t> source) {
+  if (name == "f32 from f16") return Widen(source, F32FromF16);
+  if (name == "f32 from bf16") return Widen(source, F32FromBF16);
   HY_ASSIGN(PanelPacking packing, ParsePacking(name));
   HY_ASSIGN(int64_t bytes, PackedBytes(packing));
   std::vector<int64_t> batch, v, k;

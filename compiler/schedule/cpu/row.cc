@@ -20,6 +20,10 @@ using V = kernel::ValueId;
 
 namespace {
 
+// Additions in a row before the next block: a sum of n values of f32 errs by at most about
+// (1024 + n / 1024) * 2^-24.
+constexpr int64_t kSumBlock = 1024;
+
 // Scalar operations that make a task worth waking a worker for, and tasks per worker that leave
 // room for balancing.
 constexpr double kTaskWork = 40000;
@@ -196,6 +200,7 @@ Status RowBuilder::BuildPiece(const Piece& piece, const std::string& suffix) {
   Emitter::Options options;
   options.lanes = record_.lanes;
   options.unroll = record_.unroll;
+  options.sum_block = kSumBlock;
   options.masked_tails = target_.vector_bytes >= 32;
   for (int loop : vectors_) options.vector_loops.insert(nest_.loops[static_cast<size_t>(loop)].op);
   Emitter emitter(nest_.function, nest_.kernel, writer, options);

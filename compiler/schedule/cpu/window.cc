@@ -130,6 +130,9 @@ class Reader {
       masks_.push_back(op.operands[0]);
       if (!CheckMask(op.operands[0])) return false;
     }
+    // A tap outside at every position, as along a padded axis of size 1, makes no position an
+    // inside one.
+    if (!HoldsAt({})) return false;
     std::vector<int> loops = window_.outer;
     loops.push_back(window_.position);
     for (int loop : loops) {
@@ -141,7 +144,7 @@ class Reader {
       if (!extent || *extent > kMostExtent) return false;
       Inside inside;
       for (int64_t i = 0; i < *extent; ++i) {
-        if (!HoldsAt(nest_.OpOf(loop).symbol, i)) continue;
+        if (!HoldsAt({{nest_.OpOf(loop).symbol, exprs_.Const(i)}})) continue;
         if (inside.hi == inside.lo) {
           inside = {i, i + 1};
         } else if (inside.hi == i) {
@@ -194,8 +197,8 @@ class Reader {
     return -1;
   }
 
-  bool HoldsAt(Expr symbol, int64_t value) {
-    std::vector<std::pair<Expr, Expr>> known = {{symbol, exprs_.Const(value)}};
+  // Whether no tap makes a mask false for certain, given the loops that are known.
+  bool HoldsAt(std::vector<std::pair<Expr, Expr>> known) {
     std::function<bool(size_t)> all_taps = [&](size_t depth) {
       if (depth == window_.reduces.size())
         return std::all_of(masks_.begin(), masks_.end(), [&](loop::ValueId mask) {

@@ -14,6 +14,8 @@
 #include "compiler/schedule/common/emitter.h"
 #include "compiler/schedule/common/pieces.h"
 #include "compiler/schedule/common/writer.h"
+#include "compiler/schedule/gpu/attention_fragments.h"
+#include "compiler/schedule/gpu/attention_rows.h"
 #include "compiler/schedule/gpu/contraction.h"
 #include "compiler/schedule/gpu/contraction_stage.h"
 #include "compiler/schedule/gpu/contraction_sum.h"
@@ -34,21 +36,6 @@ constexpr int kLanes = 4;
 constexpr int64_t kPad = 4;
 constexpr int64_t kMostColumns = 256;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-Side SideOf(Expr symbol, Expr extent) {
-  Side side;
-  side.digits = {{symbol, extent}};
-  side.flat = symbol;
-  side.extent = extent;
-  return side;
-}
-
-Factor FactorOf(const AttentionOperand& operand) {
-  Factor factor;
-  factor.value = operand.value;
-  factor.ops = operand.ops;
-  return factor;
-}
 
 class AttentionBuilder {
  public:
@@ -75,7 +62,6 @@ class AttentionBuilder {
   std::unique_ptr<ContractionStage> MakeStage(const Problem& problem, const Factor& factor,
                                               const Side& side, int64_t extent,
                                               std::string_view name);
-  V KeyBlocks();
   // scores of the block at `key`, in workgroup memory; -infinity beyond the last key.
   Status EmitScores(V key);
   void EmitWeights();
@@ -146,17 +132,7 @@ void AttentionBuilder::Place(Dispatch& dispatch) {
   dispatch.grid[0] = blocks;
   dispatch.grid[1] = attention.batch_extent;
   dispatch.grid[2] = exprs_.Const(1);
-  V rest = writer_.WorkgroupId(1);
-  for (size_t i = attention.batch.size(); i-- > 0;) {
-    const auto& [symbol, extent] = attention.batch[i];
-    if (i == 0) {
-      emitter_.Bind(symbol, rest);
-      break;
-    }
-    const V size = emitter_.Evaluate(extent);
-    emitter_.Bind(symbol, writer_.FloorMod(rest, size, true));
-    rest = writer_.FloorDiv(rest, size, true);
-  }
+  BindBatch(attention, writer_.WorkgroupId(1), writer_, emitter_);
   // Rows that see most keys begin first.
   V block = writer_.WorkgroupId(0);
   if (online_.visible_end.valid()) {
@@ -190,22 +166,6 @@ std::unique_ptr<ContractionStage> AttentionBuilder::MakeStage(const Problem& pro
   options.name = name;
   return std::make_unique<ContractionStage>(function_, kernel_, problem, factor, side, writer_,
                                             emitter_, options);
-}
-
-// How many blocks of keys a row of this workgroup may see.
-V AttentionBuilder::KeyBlocks() {
-  const V count = emitter_.Evaluate(keys_.extent);
-  V end = count;
-  if (online_.visible_end.valid()) {
-    const V last = writer_.Min(writer_.Add(row_first_, writer_.Index(record_.tile.m - 1)), Last());
-    emitter_.Bind(row_symbol_, last);
-    emitter_.Shift(rows_.flat, row_symbol_, 0);
-    // One block at least: where a row sees nothing, its maximum is -infinity.
-    end = writer_.Max(emitter_.Evaluate(online_.visible_end), writer_.Index(1));
-    end = writer_.Min(end, count);
-  }
-  return writer_.FloorDiv(writer_.Add(end, writer_.Index(record_.tile.n - 1)),
-                          writer_.Index(record_.tile.n), true);
 }
 
 Status AttentionBuilder::EmitScores(V key) {
@@ -432,7 +392,8 @@ Result<ScheduledKernel> AttentionBuilder::Build() {
   for (loop::OpId id : online_.attention.constants) HY_TRY(emitter_.EmitOp(id));
   query_stage_->Begin(row_first_);
   value_stage_->Begin(writer_.Index(0));
-  const V blocks = KeyBlocks();
+  const V blocks =
+      KeyBlocks(exprs_, online_, writer_, emitter_, row_symbol_, row_first_, tile.m, tile.n);
   std::vector<V> carried(value_tile_.sum_count(),
                          writer_.Const(DType::kF32, 0, value_tile_.col_lanes));
   carried.push_back(F32(-kInfinity));
@@ -477,6 +438,8 @@ std::vector<ScheduleRecord> EnumerateGpuAttention(const loop::Function& function
   std::vector<ScheduleRecord> records;
   const std::optional<OnlineSoftmax> online = ReadOnlineSoftmax(function, function.kernels[kernel]);
   if (!online) return records;
+  records = EnumerateFragmentAttention(function, kernel, *online, target);
+  if (!records.empty()) return records;
   const int64_t rows = function.exprs->HintOf(online->attention.m_extent);
   struct Blocks {
     int32_t m, n;
@@ -513,6 +476,9 @@ Result<ScheduledKernel> BuildGpuAttention(const loop::Function& function, uint32
     return InvalidArgument(
         "Schedule '{}' needs attention with a plain softmax; kernel '{}' has not that form.",
         FormatSchedule(record), source.name);
+  }
+  if (record.kind == ScheduleKind::kGpuMatrixAttention) {
+    return BuildFragmentAttention(function, kernel, record, *online, target);
   }
   return AttentionBuilder(function, source, record, target, std::move(*online)).Build();
 }

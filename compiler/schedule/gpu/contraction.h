@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contractions on a GPU: a workgroup computes one tile of C from tiles of both operands in
 // workgroup memory, as register tiles of its workitems (ScheduleKind::kGpuTile) or with the matrix
-// units (kGpuMatrix). Operands pass through their bodies on the way into workgroup memory, the
-// epilogue runs on vectors of C before they are stored. Where tiles are few and k is long, the
-// parts of a split k go to a workspace and a second dispatch adds them in order.
+// units (kGpuMatrix, and kGpuWgmma on compute capability 9.0). Operands pass through their bodies
+// on the way into workgroup memory, the epilogue runs on vectors of C before they are stored. Where
+// tiles are few and k is long, the parts of a split k go to a workspace and a second dispatch adds
+// them in order.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,9 @@
 #include "compiler/target/target.h"
 
 namespace halyard::schedule {
+
+// Workgroup memory that a CUDA device takes for itself beside that of each workgroup.
+inline constexpr int64_t kWorkgroupOverheadBytes = 1 << 10;
 
 // How the workitems of a workgroup read one operand from global memory.
 struct OperandAccess {

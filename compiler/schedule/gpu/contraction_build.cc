@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/gpu_kernel_abi.h"
+#include "compiler/kernel/opcode.h"
 #include "compiler/schedule/common/emitter.h"
 #include "compiler/schedule/common/pieces.h"
 #include "compiler/schedule/common/writer.h"
@@ -33,6 +34,8 @@ namespace {
 // An epilogue heavier than this is written once per vector position and looped over, where sums
 // come from workgroup memory.
 constexpr double kUnrolledEpilogueWeight = 8;
+constexpr int64_t kUnrolledPasses = 8;   // nor more of them
+constexpr int32_t kTileDepth = 64;       // of the tiles of kGpuWgmma: 128 bytes
 constexpr int64_t kMatrixPadBytes = 16;  // rows of workgroup memory start in different banks
 
 class ContractionBuilder {
@@ -62,24 +65,39 @@ class ContractionBuilder {
   }
   // False where a part of k may lie beyond its end, or k be empty: nothing is read then.
   bool HasTiles() const { return tile_.split == 1 && exprs_.RangeOf(problem_.k.extent).lo >= 1; }
-  bool IsMatrix() const { return record_.kind == ScheduleKind::kGpuMatrix; }
+  bool IsWgmma() const { return record_.kind == ScheduleKind::kGpuWgmma; }
+  bool IsMatrix() const { return record_.kind == ScheduleKind::kGpuMatrix || IsWgmma(); }
 
   Status CheckRecord();
+  Status CheckWgmma() const;
   void PlaceWorkgroup(Dispatch& dispatch);
+  Status StoreJoined(const Dispatch& dispatch, ScheduledKernel& scheduled);
   void MakeStages();
   Status SumOverK();
-  Status SumAhead(V lo, V hi);   // tiles pass through registers
+  Status SumAhead(V lo, V hi);  // tiles pass through registers
+  Status CopyTile(V tile, V stage, V hi);
   Status SumCopied(V lo, V hi);  // asynchronous copies
+  Status SumAsync(V lo, V hi);   // and asynchronous products
+  void StartProducts(V row_base, V col_base, std::vector<V>& sums);
   void Multiply(V row_base, V col_base, std::vector<V>& sums);
   void MultiplyFragments(V row_base, V col_base, std::vector<V>& sums);
   std::vector<V> LoadFragments(V row_base, V col_base, int64_t step);
   void MultiplyStep(std::span<const V> fragments, std::vector<V>& sums);
   Status StoreItems();
   Status StoreFragments();
+  Status StoreQuads();
+  // A part of C's tile in workgroup memory, row by row. Its rows come in groups that are item_m
+  // apart in the tile, its columns in groups that are item_n apart.
+  struct Slice {
+    kernel::BufferId buffer = kNone;
+    int64_t height = 0, width = 0, stride = 0;
+    int64_t row_group = 0, col_group = 0;
+  };
+  // Through the epilogue; the slice's first element is at (row_shift, col_shift) of the tile.
+  Status StoreSlice(const Slice& slice, int64_t row_shift, int64_t col_shift);
   // One vector of C at (row, col) goes through the epilogue or into the workspace. kNone: the place
   // is known to be within C.
   Status StoreVector(V row, V col, int64_t row_shift, int64_t col_shift, V sum);
-  Status AddSplitDispatch(ScheduledKernel& scheduled);
 
   const loop::Function& function_;
   const loop::Kernel& kernel_;
@@ -97,9 +115,10 @@ class ContractionBuilder {
   int row_lanes_ = 1, col_lanes_ = 1;      // of C's vectors in registers
   RegisterTile items_;                     // kGpuTile
   MatrixShape shape_;                      // kGpuMatrix
-  int64_t band_rows_ = 0, band_cols_ = 0;  // kGpuMatrix: subgroups along each side
-  V row_first_ = kNone, col_first_ = kNone, part_ = kNone;
-  V item_row_ = kNone, item_col_ = kNone;  // of this workitem or subgroup, in the tile
+  int64_t band_rows_ = 0, band_cols_ = 0;  // subgroups (kGpuWgmma: quads) along each side
+  V row_first_ = kNone, col_first_ = kNone, batch_ = kNone, part_ = kNone;
+  V subgroup_ = kNone;
+  V item_row_ = kNone, item_col_ = kNone;  // of this workitem, subgroup or quad, in the tile
   std::unique_ptr<ContractionStage> row_stage_, col_stage_;
   std::vector<V> sums_;
   Expr row_symbol_, col_symbol_;
@@ -117,6 +136,9 @@ Status ContractionBuilder::CheckRecord() {
     return Bad("bad split or stages");
   }
   if (cols_.digits.empty()) return Bad("nothing runs along the columns");
+  if (record_.joins && (tile_.split == 1 || !IsMatrix() || target_.kind != TargetKind::kCuda)) {
+    return Bad("only CUDA's fragments of a split sum are joined");
+  }
   workitems_ = int64_t{tile_.m / tile_.item_m} * (tile_.n / tile_.item_n);
   const int64_t bytes = std::max(1, BitWidth(problem_.dtype) / 8);
   if (IsMatrix()) {
@@ -126,7 +148,8 @@ Status ContractionBuilder::CheckRecord() {
     if (tile_.item_m % shape_.m != 0 || tile_.item_n % shape_.n != 0 || tile_.k % shape_.k != 0) {
       return Bad("the tile is no multiple of the matrix shape");
     }
-    workitems_ *= target_.gpu.subgroup_size;
+    workitems_ *= target_.gpu.subgroup_size * (IsWgmma() ? kernel::kSubgroupsOfQuad : 1);
+    if (IsWgmma()) HY_TRY(CheckWgmma());
     band_rows_ = tile_.m / tile_.item_m;
     band_cols_ = tile_.n / tile_.item_n;
     DType out = problem_.dtype;
@@ -136,14 +159,32 @@ Status ContractionBuilder::CheckRecord() {
       }
     }
     col_lanes_ = static_cast<int>(16 / std::max(1, BitWidth(out) / 8));
-    const int64_t vectors = band_rows_ * shape_.m * tile_.n / col_lanes_;
+    const int64_t rows = IsWgmma() ? kernel::kRowsOfQuad : shape_.m;
+    const int64_t vectors = band_rows_ * rows * tile_.n / col_lanes_;
     if (tile_.n % col_lanes_ != 0 || (vectors < workitems_ && col_lanes_ > 4)) col_lanes_ = 4;
+    // Rows that begin anywhere: neighbouring workitems write neighbours, not vectors in pieces.
+    while (!exprs_.KnownMultipleOf(cols_.extent, col_lanes_)) col_lanes_ /= 2;
   } else {
     if (tile_.item_m * tile_.item_n > 256) return Bad("bad tile");
     row_lanes_ = static_cast<int>(std::min<int64_t>(16 / bytes, tile_.item_m));
     col_lanes_ = static_cast<int>(std::min<int64_t>(16 / bytes, tile_.item_n));
   }
   if (workitems_ > target_.gpu.max_workgroup_size) return Bad("too many workitems");
+  return OkStatus();
+}
+
+Status ContractionBuilder::CheckWgmma() const {
+  if (target_.kind != TargetKind::kCuda || target_.gpu.compute_capability != 90) {
+    return Bad("only compute capability 9.0 has such matrix units");
+  }
+  if (shape_.accumulator != DType::kF32 || BitWidth(shape_.input) != 16) {
+    return Bad("it multiplies 16-bit floats");
+  }
+  if (tile_.k != kTileDepth || tile_.item_m % kernel::kRowsOfQuad != 0 || tile_.item_n < 64 ||
+      tile_.item_n > 256 || tile_.item_m * tile_.item_n > 128 * 128) {
+    return Bad("bad tile");
+  }
+  if (!record_.async || tile_.stages < 3) return Bad("it needs copies and three stages");
   return OkStatus();
 }
 
@@ -177,12 +218,15 @@ void ContractionBuilder::PlaceWorkgroup(Dispatch& dispatch) {
   V batch = exprs_.IsConst(dispatch.grid[2], 1) ? writer_.Index(0) : writer_.WorkgroupId(2);
   part_ = writer_.FloorMod(batch, writer_.Index(tile_.split), true);
   batch = writer_.FloorDiv(batch, writer_.Index(tile_.split), true);
+  batch_ = batch;
   if (!problem_.batch.digits.empty()) emitter_.Bind(problem_.batch.flat, batch);
 
   V id;
   const int64_t across = tile_.n / tile_.item_n;
   if (IsMatrix()) {
     id = workitems_ == target_.gpu.subgroup_size ? writer_.Index(0) : writer_.SubgroupId();
+    subgroup_ = id;
+    if (IsWgmma()) id = writer_.FloorDiv(id, writer_.Index(kernel::kSubgroupsOfQuad), true);
     item_row_ =
         writer_.Mul(writer_.FloorDiv(id, writer_.Index(across), true), writer_.Index(tile_.item_m));
     item_col_ =
@@ -210,7 +254,9 @@ void ContractionBuilder::MakeStages() {
     const int64_t bytes = std::max(1, BitWidth(kernel_.values[options.value].dtype) / 8);
     const int64_t inner = options.access.along_k ? tile_.k : extent;
     while (options.access.lanes > inner) options.access.lanes /= 2;
-    if (IsMatrix()) {
+    if (IsWgmma()) {
+      options.swizzled = true;
+    } else if (IsMatrix()) {
       options.pad = kMatrixPadBytes / bytes;
     } else if (options.access.along_k) {
       options.pad = std::max<int64_t>(1, 16 / bytes);
@@ -235,9 +281,10 @@ void ContractionBuilder::MakeStages() {
 Status ContractionBuilder::SumOverK() {
   if (IsMatrix()) {
     Type type{problem_.dtype, 1, FragmentUse::kAccumulator, static_cast<uint16_t>(shape_.m),
-              static_cast<uint16_t>(shape_.n)};
+              static_cast<uint16_t>(IsWgmma() ? tile_.item_n : shape_.n)};
     const V zero = writer_.Value(Opcode::kFragmentFill, type, {writer_.Const(problem_.dtype, 0)});
-    sums_.assign(static_cast<size_t>(tile_.item_m / shape_.m * (tile_.item_n / shape_.n)), zero);
+    const int32_t rows = IsWgmma() ? kernel::kRowsOfQuad : shape_.m;
+    sums_.assign(static_cast<size_t>(tile_.item_m / rows * (tile_.item_n / type.cols)), zero);
   } else {
     sums_.assign(items_.sum_count(), writer_.Const(problem_.dtype, 0, col_lanes_));
   }
@@ -248,6 +295,7 @@ Status ContractionBuilder::SumOverK() {
     lo = writer_.Mul(part_, emitter_.Evaluate(per));
     hi = writer_.Min(writer_.Add(lo, emitter_.Evaluate(per)), hi);
   }
+  if (IsWgmma()) return SumAsync(lo, hi);
   return record_.async ? SumCopied(lo, hi) : SumAhead(lo, hi);
 }
 
@@ -321,21 +369,27 @@ Status ContractionBuilder::SumAhead(V lo, V hi) {
   return OkStatus();
 }
 
+// Starts the copies of a tile of k into a stage, unless it lies at or beyond `hi`.
+Status ContractionBuilder::CopyTile(V tile, V stage, V hi) {
+  const V depth = writer_.Index(tile_.k);
+  const V row_size = writer_.Index(row_stage_->tile_elements());
+  const V col_size = writer_.Index(col_stage_->tile_elements());
+  writer_.BeginIf(writer_.Compare(Opcode::kLt, tile, hi));
+  HY_TRY(row_stage_->Copy(writer_.Mul(stage, row_size), writer_.Mul(tile, depth)));
+  HY_TRY(col_stage_->Copy(writer_.Mul(stage, col_size), writer_.Mul(tile, depth)));
+  writer_.EndIf({});
+  writer_.Do(Opcode::kAsyncCommit, {}, {});
+  return OkStatus();
+}
+
 // stages - 1 tiles are on their way while one is multiplied. One barrier a step: after it, everyone
 // has left the tile that the next copies overwrite. Fragments are read one step of the matrix shape
 // ahead, the first ones of a tile before the last products of the tile before it.
 Status ContractionBuilder::SumCopied(V lo, V hi) {
-  const V depth = writer_.Index(tile_.k), one = writer_.Index(1);
+  const V one = writer_.Index(1);
   const V row_size = writer_.Index(row_stage_->tile_elements());
   const V col_size = writer_.Index(col_stage_->tile_elements());
-  const auto copy = [&](V tile, V stage) -> Status {
-    writer_.BeginIf(writer_.Compare(Opcode::kLt, tile, hi));
-    HY_TRY(row_stage_->Copy(writer_.Mul(stage, row_size), writer_.Mul(tile, depth)));
-    HY_TRY(col_stage_->Copy(writer_.Mul(stage, col_size), writer_.Mul(tile, depth)));
-    writer_.EndIf({});
-    writer_.Do(Opcode::kAsyncCommit, {}, {});
-    return OkStatus();
-  };
+  const auto copy = [&](V tile, V stage) { return CopyTile(tile, stage, hi); };
   const auto fragments_of = [&](V stage, int64_t step) {
     return LoadFragments(writer_.Mul(stage, row_size), writer_.Mul(stage, col_size), step);
   };
@@ -360,7 +414,6 @@ Status ContractionBuilder::SumCopied(V lo, V hi) {
   std::vector<V> sums(begin, begin + static_cast<long>(sum_count));
   const V read = loop.carried[sum_count], fill = loop.carried[sum_count + 1];
   std::vector<V> now(begin + static_cast<long>(sum_count) + 2, loop.carried.end());
-  HY_TRY(copy(writer_.Add(loop.variable, writer_.Index(ahead)), fill));
   const auto after = [&](V stage) {
     const V more = writer_.Add(stage, one);
     return writer_.Select(writer_.Compare(Opcode::kEq, more, writer_.Index(tile_.stages)),
@@ -370,9 +423,11 @@ Status ContractionBuilder::SumCopied(V lo, V hi) {
   const V next_stage = after(read);
   for (int64_t step = 0; step < tile_.k; step += shape_.k) {
     std::vector<V> next;
-    if (step + shape_.k < tile_.k) {
-      next = fragments_of(read, step + shape_.k);
-    } else {
+    const bool is_last = step + shape_.k == tile_.k;
+    if (!is_last) next = fragments_of(read, step + shape_.k);
+    // Behind the first reads of fragments, which everything else in this step waits for.
+    if (step == 0) HY_TRY(copy(writer_.Add(loop.variable, writer_.Index(ahead)), fill));
+    if (is_last) {
       wait(ahead - 1);
       // After the last tile, any that is there.
       next = fragments_of(writer_.Select(is_there, next_stage, read), 0);
@@ -391,6 +446,80 @@ Status ContractionBuilder::SumCopied(V lo, V hi) {
   }
   sums_ = std::move(sums);
   return OkStatus();
+}
+
+// As SumCopied, but the products of one tile are still running while those of the next are started:
+// the stage that new copies fill is that of the tile before both, which every quad knows to be
+// multiplied at the barrier. So stages - 2 tiles are on their way.
+Status ContractionBuilder::SumAsync(V lo, V hi) {
+  const V one = writer_.Index(1);
+  const V row_size = writer_.Index(row_stage_->tile_elements());
+  const V col_size = writer_.Index(col_stage_->tile_elements());
+  const auto copy = [&](V tile, V stage) { return CopyTile(tile, stage, hi); };
+  const auto begin = [&](V sum) {
+    Type type = writer_.TypeOf(sum);
+    type.use = FragmentUse::kPending;
+    return writer_.Value(Opcode::kMmaBegin, type, {sum});
+  };
+  const int64_t ahead = tile_.stages - 2;
+  for (int64_t s = 0; s < ahead; ++s) {
+    HY_TRY(copy(writer_.Add(lo, writer_.Index(s)), writer_.Index(s)));
+  }
+  std::vector<V> carried;
+  for (const V sum : sums_) carried.push_back(begin(sum));
+  const size_t sum_count = carried.size();
+  carried.push_back(writer_.Index(0));      // the stage to read
+  carried.push_back(writer_.Index(ahead));  // the stage to fill
+  const Writer::Loop loop = writer_.BeginFor(lo, hi, one, carried, HasTiles());
+  std::vector<V> sums(loop.carried.begin(), loop.carried.begin() + static_cast<long>(sum_count));
+  const V read = loop.carried[sum_count], fill = loop.carried[sum_count + 1];
+  const auto after = [&](V stage) {
+    const V more = writer_.Add(stage, one);
+    return writer_.Select(writer_.Compare(Opcode::kEq, more, writer_.Index(tile_.stages)),
+                          writer_.Index(0), more);
+  };
+  writer_.Do(Opcode::kAsyncWait, {}, {ahead - 1});
+  writer_.Do(Opcode::kAsyncFence, {}, {});
+  writer_.Do(Opcode::kMmaWait, {}, {1});
+  writer_.Barrier();
+  for (V& sum : sums) sum = begin(sum);
+  StartProducts(writer_.Mul(read, row_size), writer_.Mul(read, col_size), sums);
+  writer_.Do(Opcode::kMmaCommit, {}, {});
+  HY_TRY(copy(writer_.Add(loop.variable, writer_.Index(ahead)), fill));
+  sums.push_back(after(read));
+  sums.push_back(after(fill));
+  sums = writer_.EndFor(sums);
+  writer_.Do(Opcode::kMmaWait, {}, {0});
+  for (size_t i = 0; i < sum_count; ++i) {
+    Type type = writer_.TypeOf(sums[i]);
+    type.use = FragmentUse::kAccumulator;
+    sums_[i] = writer_.Value(Opcode::kMmaEnd, type, {sums[i]});
+  }
+  return OkStatus();
+}
+
+// Places of the quad within its tiles are multiples of 64, whose distance is the same in both
+// layouts.
+void ContractionBuilder::StartProducts(V row_base, V col_base, std::vector<V>& sums) {
+  const V side = writer_.Index(64);
+  const V row_first = writer_.Add(row_base, writer_.Mul(item_row_, side));
+  const V col_first = writer_.Add(col_base, writer_.Mul(item_col_, side));
+  const auto layout = [](const ContractionStage& stage) {
+    return static_cast<int64_t>(stage.is_side_major() ? kernel::TileLayout::kSideMajor
+                                                      : kernel::TileLayout::kDepthMajor);
+  };
+  for (int64_t k = 0; k < tile_.k; k += kernel::kDepthOfProduct) {
+    const V b = writer_.Add(col_first, writer_.Index(col_stage_->OffsetInTile(0, k)));
+    for (size_t i = 0; i < sums.size(); ++i) {
+      const int64_t offset =
+          row_stage_->OffsetInTile(static_cast<int64_t>(i) * kernel::kRowsOfQuad, k);
+      const V a = writer_.Add(row_first, writer_.Index(offset));
+      sums[i] = writer_.Value(Opcode::kMmaAsync, writer_.TypeOf(sums[i]), {sums[i], a, b},
+                              {col_stage_->buffer(), layout(*row_stage_), layout(*col_stage_),
+                               row_stage_->group_stride(), col_stage_->group_stride()},
+                              row_stage_->buffer());
+    }
+  }
 }
 
 void ContractionBuilder::Multiply(V row_base, V col_base, std::vector<V>& sums) {
@@ -503,55 +632,149 @@ Status ContractionBuilder::StoreItems() {
 // One row of fragments of every subgroup at a time: through workgroup memory into vectors of
 // neighbouring columns.
 Status ContractionBuilder::StoreFragments() {
-  const int64_t stride = tile_.n + 16 * 8 / BitWidth(problem_.dtype);
-  const int64_t height = band_rows_ * shape_.m;
-  const kernel::BufferId slice = writer_.AddAllocation("slice", problem_.dtype, height * stride);
+  Slice slice;
+  slice.stride = tile_.n + 16 * 8 / BitWidth(problem_.dtype);
+  slice.height = band_rows_ * shape_.m;
+  slice.width = slice.col_group = tile_.n;
+  slice.row_group = shape_.m;
+  slice.buffer = writer_.AddAllocation("slice", problem_.dtype, slice.height * slice.stride);
   const int64_t row_count = tile_.item_m / shape_.m, col_count = tile_.item_n / shape_.n;
-  const int64_t vectors = tile_.n / col_lanes_, total = height * vectors;
-  const int64_t passes = (total + workitems_ - 1) / workitems_;
   const V band = writer_.FloorDiv(item_row_, writer_.Index(tile_.item_m), true);
-  const V id = writer_.WorkitemId(0);
-  const bool is_rolled = passes > 1 && problem_.epilogue_weight > kUnrolledEpilogueWeight;
   for (int64_t i = 0; i < row_count; ++i) {
     if (i > 0) writer_.Barrier();
     for (int64_t j = 0; j < col_count; ++j) {
-      V at = writer_.Add(writer_.Mul(band, writer_.Index(shape_.m * stride)), item_col_);
+      V at = writer_.Add(writer_.Mul(band, writer_.Index(shape_.m * slice.stride)), item_col_);
       at = writer_.Add(at, writer_.Index(j * shape_.n));
       writer_.Do(Opcode::kFragmentStore,
-                 {at, sums_[static_cast<size_t>(i * col_count + j)], writer_.Index(stride)},
-                 {static_cast<int64_t>(FragmentLayout::kRowMajor), 4}, slice);
+                 {at, sums_[static_cast<size_t>(i * col_count + j)], writer_.Index(slice.stride)},
+                 {static_cast<int64_t>(FragmentLayout::kRowMajor), 4}, slice.buffer);
     }
     writer_.Barrier();
-    const auto one_pass = [&](V number) -> Status {
-      const V is_there = total % workitems_ == 0
-                             ? kNone
-                             : writer_.Compare(Opcode::kLt, number, writer_.Index(total));
-      if (is_there != kNone) writer_.BeginIf(is_there);
-      const V row = writer_.FloorDiv(number, writer_.Index(vectors), true);
-      const V col = writer_.Mul(writer_.FloorMod(number, writer_.Index(vectors), true),
-                                writer_.Index(col_lanes_));
-      const V sum =
-          writer_.Load(slice, writer_.Add(writer_.Mul(row, writer_.Index(stride)), col), col_lanes_,
-                       false, std::min<int64_t>(col_lanes_, 16 * 8 / BitWidth(problem_.dtype)));
-      V in_tile = writer_.Mul(writer_.FloorDiv(row, writer_.Index(shape_.m), true),
-                              writer_.Index(tile_.item_m));
-      in_tile = writer_.Add(in_tile, writer_.FloorMod(row, writer_.Index(shape_.m), true));
-      HY_TRY(StoreVector(writer_.Add(row_first_, in_tile), writer_.Add(col_first_, col),
-                         i * shape_.m, 0, sum));
-      if (is_there != kNone) writer_.EndIf({});
-      return OkStatus();
-    };
-    if (is_rolled) {
-      const Writer::Loop loop =
-          writer_.BeginFor(writer_.Index(0), writer_.Index(passes), writer_.Index(1), {}, true);
-      HY_TRY(one_pass(writer_.Add(writer_.Mul(loop.variable, writer_.Index(workitems_)), id)));
-      writer_.EndFor({});
-      continue;
-    }
-    for (int64_t p = 0; p < passes; ++p) {
-      HY_TRY(one_pass(writer_.Add(id, writer_.Index(p * workitems_))));
+    HY_TRY(StoreSlice(slice, i * shape_.m, 0));
+  }
+  return OkStatus();
+}
+
+// The same for quads: 64 rows and some columns of each at a time.
+Status ContractionBuilder::StoreQuads() {
+  Slice slice;
+  slice.height = band_rows_ * kernel::kRowsOfQuad;
+  slice.row_group = kernel::kRowsOfQuad;
+  const int64_t stage_bytes = (row_stage_->tile_elements() + col_stage_->tile_elements()) *
+                              tile_.stages * BitWidth(shape_.input) / 8;
+  // Rows begin in banks 8 apart: the pairs that a subgroup stores at once do not meet.
+  const auto stride_of = [&](int64_t columns) { return band_cols_ * columns + 8; };
+  // How many workgroups a unit has room for.
+  const auto together = [&](int64_t columns) {
+    const int64_t bytes = stage_bytes + slice.height * stride_of(columns) * 4;
+    return (target_.gpu.workgroup_memory_bytes + kWorkgroupOverheadBytes) /
+           (bytes + kWorkgroupOverheadBytes);
+  };
+  slice.col_group = together(64) == together(32) ? 64 : 32;
+  if (together(slice.col_group) == 0) return Bad("too much workgroup memory");
+  slice.width = band_cols_ * slice.col_group;
+  slice.stride = stride_of(slice.col_group);
+  slice.buffer = writer_.AddAllocation("slice", problem_.dtype, slice.height * slice.stride);
+  const Type piece{problem_.dtype, 1, FragmentUse::kAccumulator, 16,
+                   static_cast<uint16_t>(slice.col_group)};
+  const int lanes = kernel::ElementsPerWorkitem(piece);
+  V row = writer_.Mul(writer_.FloorDiv(item_row_, writer_.Index(tile_.item_m), true),
+                      writer_.Index(kernel::kRowsOfQuad));
+  row = writer_.Add(
+      row, writer_.Mul(writer_.FloorMod(subgroup_, writer_.Index(kernel::kSubgroupsOfQuad), true),
+                       writer_.Index(piece.rows)));
+  const V col = writer_.Mul(writer_.FloorDiv(item_col_, writer_.Index(tile_.item_n), true),
+                            writer_.Index(slice.col_group));
+  const V at = writer_.Add(writer_.Mul(row, writer_.Index(slice.stride)), col);
+  for (size_t i = 0; i < sums_.size(); ++i) {
+    const int all = kernel::ElementsPerWorkitem(writer_.TypeOf(sums_[i]));
+    const V elements = writer_.Value(Opcode::kFragmentElements,
+                                     Type{problem_.dtype, static_cast<uint16_t>(all)}, {sums_[i]});
+    for (int64_t j = 0; j < tile_.item_n / slice.col_group; ++j) {
+      // The elements of neighbouring columns are neighbours (PlaceInFragment).
+      std::vector<int64_t> own;
+      for (int e = 0; e < lanes; ++e) own.push_back(j * lanes + e);
+      const V part =
+          writer_.Pure(Opcode::kShuffle, Type{problem_.dtype, static_cast<uint16_t>(lanes)},
+                       {elements, elements}, own);
+      const V fragment = writer_.Value(Opcode::kFragmentOf, piece, {part});
+      if (i > 0 || j > 0) writer_.Barrier();
+      writer_.Do(Opcode::kFragmentStore, {at, fragment, writer_.Index(slice.stride)},
+                 {static_cast<int64_t>(FragmentLayout::kRowMajor), 4}, slice.buffer);
+      writer_.Barrier();
+      HY_TRY(StoreSlice(slice, static_cast<int64_t>(i) * kernel::kRowsOfQuad, j * slice.col_group));
     }
   }
+  return OkStatus();
+}
+
+Status ContractionBuilder::StoreSlice(const Slice& slice, int64_t row_shift, int64_t col_shift) {
+  const int64_t vectors = slice.width / col_lanes_, total = slice.height * vectors;
+  const int64_t passes = (total + workitems_ - 1) / workitems_;
+  const V id = writer_.WorkitemId(0);
+  const bool is_rolled = passes > kUnrolledPasses ||
+                         (passes > 1 && problem_.epilogue_weight > kUnrolledEpilogueWeight);
+  // A place in the slice as one in the tile.
+  const auto in_tile = [&](V place, int64_t group, int64_t apart) {
+    const V first =
+        writer_.Mul(writer_.FloorDiv(place, writer_.Index(group), true), writer_.Index(apart));
+    return writer_.Add(first, writer_.FloorMod(place, writer_.Index(group), true));
+  };
+  const auto one_pass = [&](V number) -> Status {
+    const V is_there = total % workitems_ == 0
+                           ? kNone
+                           : writer_.Compare(Opcode::kLt, number, writer_.Index(total));
+    if (is_there != kNone) writer_.BeginIf(is_there);
+    const V row = writer_.FloorDiv(number, writer_.Index(vectors), true);
+    const V col = writer_.Mul(writer_.FloorMod(number, writer_.Index(vectors), true),
+                              writer_.Index(col_lanes_));
+    const V sum = writer_.Load(
+        slice.buffer, writer_.Add(writer_.Mul(row, writer_.Index(slice.stride)), col), col_lanes_,
+        false, std::min<int64_t>(col_lanes_, 16 * 8 / BitWidth(problem_.dtype)));
+    const V tile_row = in_tile(row, slice.row_group, tile_.item_m);
+    const V tile_col =
+        slice.col_group == slice.width ? col : in_tile(col, slice.col_group, tile_.item_n);
+    HY_TRY(StoreVector(writer_.Add(row_first_, tile_row), writer_.Add(col_first_, tile_col),
+                       row_shift, col_shift, sum));
+    if (is_there != kNone) writer_.EndIf({});
+    return OkStatus();
+  };
+  if (is_rolled) {
+    const Writer::Loop loop =
+        writer_.BeginFor(writer_.Index(0), writer_.Index(passes), writer_.Index(1), {}, true);
+    HY_TRY(one_pass(writer_.Add(writer_.Mul(loop.variable, writer_.Index(workitems_)), id)));
+    writer_.EndFor({});
+    return OkStatus();
+  }
+  for (int64_t p = 0; p < passes; ++p) {
+    HY_TRY(one_pass(writer_.Add(id, writer_.Index(p * workitems_))));
+  }
+  return OkStatus();
+}
+
+// The workgroups of a tile leave their parts in memory; the last one adds them and stores the tile.
+Status ContractionBuilder::StoreJoined(const Dispatch& dispatch, ScheduledKernel& scheduled) {
+  const Expr tiles =
+      exprs_.Mul(exprs_.Mul(dispatch.grid[0], dispatch.grid[1]), problem_.batch.extent);
+  const int64_t bytes = BitWidth(problem_.dtype) / 8;
+  if (exprs_.RangeOf(tiles).hi > INT32_MAX / bytes / tile_.split / tile_.m / tile_.n) {
+    return Bad("there are too many tiles to join");
+  }
+  PartsOfTile place;
+  AddJoin(exprs_, emitter_, problem_, tiles, tile_, scheduled, &place);
+  place.tile = batch_;
+  for (const int axis : {1, 0}) {
+    if (exprs_.IsConst(dispatch.grid[axis], 1)) continue;
+    place.tile = writer_.Add(writer_.Mul(place.tile, emitter_.Evaluate(dispatch.grid[axis])),
+                             writer_.WorkgroupId(axis));
+  }
+  place.part = part_;
+  place.subgroup = subgroup_;
+  place.split = tile_.split;
+  place.subgroups = workitems_ / target_.gpu.subgroup_size;
+  sums_ = BeginJoined(writer_, place, sums_);
+  HY_TRY(IsWgmma() ? StoreQuads() : StoreFragments());
+  writer_.EndIf({});
   return OkStatus();
 }
 
@@ -584,11 +807,15 @@ Result<ScheduledKernel> ContractionBuilder::Build() {
   }
   MakeStages();
   HY_TRY(SumOverK());
-  if (tile_.split > 1) {
-    partial_ = AddPartial(emitter_, problem_, true);
-    scheduled.workspaces.push_back(PartialWorkspace(exprs_, problem_, tile_.split));
+  if (record_.joins) {
+    HY_TRY(StoreJoined(dispatch, scheduled));
+  } else {
+    if (tile_.split > 1) {
+      partial_ = AddPartial(emitter_, problem_, true);
+      scheduled.workspaces.push_back(PartialWorkspace(exprs_, problem_, tile_.split));
+    }
+    HY_TRY(IsWgmma() ? StoreQuads() : IsMatrix() ? StoreFragments() : StoreItems());
   }
-  HY_TRY(IsMatrix() ? StoreFragments() : StoreItems());
   dispatch.bindings = emitter_.bindings;
   dispatch.scalars = emitter_.scalars;
   scheduled.kernels.push_back(writer_.Finish());
@@ -600,7 +827,7 @@ Result<ScheduledKernel> ContractionBuilder::Build() {
     }
   }
   if (memory > target_.gpu.workgroup_memory_bytes) return Bad("too much workgroup memory");
-  if (tile_.split > 1) {
+  if (tile_.split > 1 && !record_.joins) {
     HY_TRY(AddSumOfParts(function_, kernel_, problem_, record_, tile_.split, target_, scheduled));
   }
   return scheduled;

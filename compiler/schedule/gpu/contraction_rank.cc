@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tiles to try, and in which order. The model counts the time of one unit at the rate of its
-// arithmetic, less what reading operands from workgroup memory costs, times the tiles that each
-// unit gets; memory traffic of tiles and of the parts of a split k come on top.
+// Which tiles to try, and in which order (contraction_cost.h).
 #include <algorithm>
+#include <set>
 
 #include "base/gpu_kernel_abi.h"
 #include "compiler/schedule/gpu/contraction.h"
+#include "compiler/schedule/gpu/contraction_cost.h"
 #include "compiler/schedule/gpu/contraction_stage.h"
 #include "compiler/schedule/gpu/gemv.h"
 
@@ -14,9 +14,13 @@ namespace {
 
 constexpr int64_t kUnknownUnits = 16;
 constexpr int64_t kMostParts = 16;
-constexpr int64_t kSplitDepth = 1024;  // a shorter part of k is not worth its traffic
+constexpr int64_t kDispatchDepth = 1024;  // a shorter part of k is not worth a second dispatch
+constexpr int64_t kJoinDepth = 128;       // nor this one joining
 constexpr int64_t kRaster = 8;
-constexpr size_t kMostCandidates = 4;  // more cost more compile time than they win
+constexpr int64_t kMostWgmmaStages = 5;
+constexpr int32_t kMostJoinedElements = 64 * 128;  // of a quad
+constexpr size_t kMostCandidates = 8;
+constexpr size_t kMostSplits = 3;  // of one tile that differ in nothing else
 constexpr size_t kStreamCandidates = 2;
 constexpr int64_t kManyForStreams = 4;  // places of the short side from which matrix units win
 
@@ -34,10 +38,20 @@ constexpr TileShape kItemTiles[] = {
 };
 constexpr TileShape kMatrixTiles[] = {
     {128, 128, 32, 64, 64}, {128, 256, 64, 64, 64}, {256, 128, 64, 64, 64}, {128, 256, 32, 64, 64},
-    {128, 128, 32, 64, 32}, {128, 64, 64, 64, 32},  {64, 128, 64, 32, 64},  {64, 64, 64, 32, 32},
-    {64, 64, 32, 32, 32},   {32, 128, 64, 32, 32},  {32, 64, 64, 16, 32},   {16, 128, 64, 16, 32},
-    {16, 64, 64, 16, 16},
+    {128, 128, 32, 64, 32}, {128, 128, 64, 64, 32}, {128, 64, 64, 64, 32},  {64, 128, 64, 32, 64},
+    {128, 64, 64, 32, 32},  {64, 128, 64, 32, 32},  {64, 64, 64, 32, 32},   {64, 64, 32, 32, 32},
+    {64, 64, 128, 32, 32},  {64, 64, 64, 32, 16},   {128, 32, 64, 32, 32},  {32, 128, 64, 32, 32},
+    {64, 32, 64, 32, 16},   {32, 64, 64, 16, 32},   {64, 32, 128, 32, 16},  {32, 64, 128, 16, 32},
+    {32, 32, 64, 16, 16},   {32, 32, 128, 16, 16},  {64, 16, 64, 16, 16},   {16, 64, 64, 16, 16},
+    {16, 128, 64, 16, 32},  {16, 64, 128, 16, 16},  {16, 32, 128, 16, 16},
 };
+// Parts of a quad are at most 128 x 128. A wide one reads workgroup memory least.
+constexpr TileShape kWgmmaTiles[] = {
+    {128, 256, 64, 64, 256},  {256, 128, 64, 128, 128}, {128, 128, 64, 64, 128},
+    {128, 128, 64, 128, 128}, {64, 256, 64, 64, 128},   {128, 64, 64, 64, 64},
+    {64, 128, 64, 64, 64},    {64, 64, 64, 64, 64},
+};
+constexpr int64_t kParts[] = {2, 3, 4, 6, 8, 12, 16};
 
 class Ranker {
  public:
@@ -57,6 +71,14 @@ class Ranker {
     k_ = Size(problem.k.extent);
     batches_ = Size(problem.batch.extent);
     units_ = target.gpu.unit_count > 0 ? target.gpu.unit_count : kUnknownUnits;
+    sizes_.rows = rows_, sizes_.cols = cols_, sizes_.k = k_, sizes_.batches = batches_;
+    sizes_.sum_bytes = std::max(1, BitWidth(problem.dtype) / 8);
+    std::set<loop::BufferId> buffers;
+    for (const loop::Op& op : kernel.ops) {
+      if (op.buffer == loop::kNone || !buffers.insert(op.buffer).second) continue;
+      const loop::Buffer& buffer = function.buffers[op.buffer];
+      sizes_.memory_bytes += Size(buffer.elements) * std::max(1, BitWidth(buffer.dtype) / 8);
+    }
   }
 
   std::vector<std::pair<ScheduleRecord, double>> Rank() {
@@ -64,13 +86,17 @@ class Ranker {
     if (BitWidth(problem_.dtype) == 0) return {};
     // Subgroups of a device that is really a processor: small tiles stay in its registers.
     const bool is_small = target_.gpu.unit_count == 0 && target_.gpu.subgroup_size < 32;
-    if (const auto shape = MatrixShapeFor(kernel_, problem_, target_)) AddMatrix(*shape);
+    if (const auto shape = MatrixShapeFor(kernel_, problem_, target_)) {
+      AddMatrix(*shape);
+      if ((target_.gpu.features & static_cast<uint64_t>(GpuFeature::kWgmma)) != 0) {
+        AddWgmma(*shape);
+      }
+    }
     for (const TileShape& tile : kItemTiles) {
       if (is_small && tile.m * tile.n > 64 * 64) continue;
       AddItems(tile);
     }
-    std::stable_sort(ranked_.begin(), ranked_.end(),
-                     [](const auto& x, const auto& y) { return x.second < y.second; });
+    std::stable_sort(ranked_.begin(), ranked_.end(), IsBetter);
     return std::move(ranked_);
   }
 
@@ -84,39 +110,54 @@ class Ranker {
 
   void AddItems(const TileShape& tile) {
     if (IsTooLarge(tile.m, rows_, 16) || IsTooLarge(tile.n, cols_, 16)) return;
-    const double item = tile.item_m * tile.item_n, edge = tile.item_m + tile.item_n;
-    // 128 multiply-adds a cycle and unit; doubles and integers are ranked the same.
-    Add(ScheduleKind::kGpuTile, tile, /*stages=*/2, /*is_async=*/false,
-        128 * item / (item + 2 * edge));
+    sizes_.operand_bytes = sizes_.sum_bytes;
+    Add(ScheduleKind::kGpuTile, tile, /*stages=*/2, /*is_async=*/false);
   }
 
   void AddMatrix(const MatrixShape& shape) {
     const bool is_async =
         (target_.gpu.features & static_cast<uint64_t>(GpuFeature::kAsyncCopy)) != 0 &&
         CanCopy(problem_.a, problem_.m) && CanCopy(problem_.b, problem_.n);
-    const double rate = target_.kind == TargetKind::kCuda && target_.gpu.compute_capability < 80
-                            ? 512
-                            : 1024;  // multiply-adds of 16-bit numbers a cycle and unit
+    sizes_.operand_bytes = BitWidth(shape.input) / 8;
     for (const TileShape& base : kMatrixTiles) {
       TileShape tile = base;
       if (tile.k % shape.k != 0) tile.k = shape.k;
-      if (IsTooLarge(tile.m, rows_, 16) || IsTooLarge(tile.n, cols_, 64)) continue;
-      const double item = tile.item_m * tile.item_n, edge = tile.item_m + tile.item_n;
-      // A barrier per tile of k costs less where the tile is deep.
-      const double speed = rate * item / (item + 8 * edge) * (tile.k >= 64 ? 1.2 : 1);
+      if (IsTooLarge(tile.m, rows_, 16) || IsTooLarge(tile.n, cols_, 16)) continue;
+      if (tile.k > 64 && tile.k > k_) continue;
       const int64_t row_bytes = (tile.k + 8) * 2;  // what a stage takes, padding along k
       const int64_t stage = (tile.m + tile.n) * row_bytes;
       const int64_t slice = int64_t{tile.m / tile.item_m} * 16 * (tile.n + 4) * 4;
       const int64_t room = (target_.gpu.workgroup_memory_bytes - slice) / stage;
       if (is_async) {
-        // Few rows are bound by memory: more of it on the way.
-        const int64_t most = tile.m <= 32 ? 8 : 4;
+        // Small tiles are bound by memory: more of it on the way.
+        const int64_t most = tile.m * tile.n <= 64 * 64 ? 6 : 4;
         const auto stages = static_cast<int32_t>(std::min(most, room));
-        if (stages >= 2) Add(ScheduleKind::kGpuMatrix, tile, stages, true, speed);
+        if (stages >= 2) Add(ScheduleKind::kGpuMatrix, tile, stages, true);
       } else {
-        if (room >= 2) Add(ScheduleKind::kGpuMatrix, tile, 2, false, speed * 0.9);
-        if (room == 1) Add(ScheduleKind::kGpuMatrix, tile, 1, false, speed * 0.8);
+        if (room >= 2) Add(ScheduleKind::kGpuMatrix, tile, 2, false);
+        if (room == 1) Add(ScheduleKind::kGpuMatrix, tile, 1, false);
       }
+    }
+  }
+
+  void AddWgmma(const MatrixShape& shape) {
+    if (BitWidth(shape.input) != 16 || shape.accumulator != DType::kF32 ||
+        !CanCopy(problem_.a, problem_.m) || !CanCopy(problem_.b, problem_.n)) {
+      return;
+    }
+    sizes_.operand_bytes = BitWidth(shape.input) / 8;
+    for (const TileShape& tile : kWgmmaTiles) {
+      if (IsTooLarge(tile.m, rows_, 64) || IsTooLarge(tile.n, cols_, 64)) continue;
+      const int64_t stage = int64_t{tile.m + tile.n} * tile.k * 2;
+      const int64_t slice =
+          int64_t{tile.m / tile.item_m} * 64 * (tile.n / tile.item_n * 32 + 8) * 4;
+      const int64_t all = target_.gpu.workgroup_memory_bytes;
+      // Two workgroups where they fit: one multiplies while the other stores.
+      const int64_t room = (all / 2 - kWorkgroupOverheadBytes - slice) / stage;
+      const int64_t stages = room >= 3 ? room : (all - slice) / stage;
+      if (stages < 3) continue;
+      Add(ScheduleKind::kGpuWgmma, tile,
+          static_cast<int32_t>(std::min<int64_t>(stages, kMostWgmmaStages)), true);
     }
   }
 
@@ -126,15 +167,10 @@ class Ranker {
                                               AccessOf(function_, kernel_, problem_, factor, side));
   }
 
-  void Add(ScheduleKind kind, const TileShape& tile, int32_t stages, bool is_async, double rate) {
+  void Add(ScheduleKind kind, const TileShape& tile, int32_t stages, bool is_async) {
     const int64_t row_tiles = (rows_ + tile.m - 1) / tile.m;
     const int64_t col_tiles = (cols_ + tile.n - 1) / tile.n;
     const int64_t tiles = row_tiles * col_tiles * batches_;
-    const bool is_known = exprs_.AsConst(problem_.k.extent).has_value();
-    int64_t parts = 1;
-    if (is_known && tiles * 2 <= units_ && k_ >= 2 * kSplitDepth) {
-      parts = std::min({units_ / tiles, k_ / kSplitDepth, kMostParts});
-    }
     ScheduleRecord record;
     record.kind = kind;
     record.swap = swap_;
@@ -142,32 +178,40 @@ class Ranker {
     GpuTile& gpu = record.tile;
     gpu.m = tile.m, gpu.n = tile.n, gpu.k = tile.k;
     gpu.item_m = tile.item_m, gpu.item_n = tile.item_n;
-    gpu.stages = stages;
     gpu.raster = row_tiles * col_tiles > units_ && row_tiles > 1 ? kRaster : 1;
-    const auto add = [&](int64_t split) {
+    const auto add = [&](int64_t split, bool joins) {
       gpu.split = static_cast<int32_t>(split);
-      // A unit needs two workgroups, or eight subgroups, to be busy.
-      const int64_t groups = int64_t{tile.m / tile.item_m} * (tile.n / tile.item_n);
-      const int64_t subgroups =
-          kind == ScheduleKind::kGpuMatrix ? groups : std::max<int64_t>(1, groups / 32);
-      const int64_t each = std::max<int64_t>(1, 8 / subgroups);
-      const int64_t rounds = (tiles * split + units_ - 1) / units_;
-      const double busy = static_cast<double>(std::min(rounds, each)) / static_cast<double>(each);
-      const double depth = static_cast<double>(k_) / static_cast<double>(split);
-      const double cycles = static_cast<double>(rounds) * static_cast<double>(tile.m) * tile.n *
-                            depth / (rate * (0.4 + 0.6 * busy));
-      // Operands come from the second-level cache at 40 bytes a cycle and unit.
-      const double bytes = static_cast<double>(rounds) * (tile.m + tile.n) * depth *
-                           (kind == ScheduleKind::kGpuMatrix ? 2 : 4);
-      double ns = std::max(cycles, bytes / 40) / 1.7 + 2000;
-      if (split > 1) {
-        ns += 3000 + static_cast<double>(rows_ * cols_ * batches_ * split) * 8 / 3000;
-      }
-      ranked_.emplace_back(record, ns);
+      // No more tiles of k on their way than a part has.
+      const int64_t steps = ((k_ + tile.k - 1) / tile.k + split - 1) / split;
+      const int64_t fewest = kind == ScheduleKind::kGpuWgmma ? 3 : 2;
+      gpu.stages =
+          is_async ? static_cast<int32_t>(std::clamp<int64_t>(steps, fewest, stages)) : stages;
+      record.joins = joins;
+      ranked_.emplace_back(record, CostOfTiles(sizes_, record, target_));
     };
-    add(1);
-    if (parts > 1) add(parts);
+    add(1, false);
+    if (!exprs_.AsConst(problem_.k.extent)) return;
+    // Parts that are added while they are as many registers as a workitem of a large quad has
+    // spill.
+    const bool is_large =
+        kind == ScheduleKind::kGpuWgmma && tile.item_m * tile.item_n > kMostJoinedElements;
+    if (kind != ScheduleKind::kGpuTile && target_.kind == TargetKind::kCuda && !is_large) {
+      size_t first = ranked_.size();
+      for (const int64_t parts : kParts) {
+        if (tiles * parts > 2 * units_ || k_ < parts * kJoinDepth) break;
+        add(parts, true);
+      }
+      // The best of them only.
+      std::stable_sort(ranked_.begin() + static_cast<long>(first), ranked_.end(), IsBetter);
+      ranked_.resize(std::min(ranked_.size(), first + kMostSplits));
+    }
+    if (tiles * 2 <= units_ && k_ >= 2 * kDispatchDepth) {
+      add(std::min({units_ / tiles, k_ / kDispatchDepth, kMostParts}), false);
+    }
   }
+
+  using Ranked = std::pair<ScheduleRecord, double>;
+  static bool IsBetter(const Ranked& x, const Ranked& y) { return x.second < y.second; }
 
   const loop::Function& function_;
   const loop::Kernel& kernel_;
@@ -175,6 +219,7 @@ class Ranker {
   const Problem& problem_;
   const Target& target_;
   bool swap_ = false;
+  ContractionSizes sizes_;
   int64_t rows_ = 1, cols_ = 1, k_ = 1, batches_ = 1, units_ = 1;
   std::vector<std::pair<ScheduleRecord, double>> ranked_;
 };
@@ -199,11 +244,16 @@ std::vector<ScheduleRecord> EnumerateGpuContraction(const loop::Function& functi
   // Of streaming forms the best two.
   if (ranked.size() > kStreamCandidates) ranked.resize(kStreamCandidates);
   const bool tiles_first = !tiles.empty() && !ranked.empty() &&
-                           tiles[0].first.kind == ScheduleKind::kGpuMatrix &&
+                           tiles[0].first.kind != ScheduleKind::kGpuTile &&
                            FewOf(*function.exprs, *problem) >= kManyForStreams;
   ranked.insert(tiles_first ? ranked.begin() : ranked.end(), tiles.begin(), tiles.end());
+  size_t wgmma_count = 0;
   for (const auto& [record, cost] : ranked) {
     if (records.size() == kMostCandidates) break;
+    const bool is_wgmma = record.kind == ScheduleKind::kGpuWgmma;
+    // Their costs are not fitted yet: the others race too.
+    if (is_wgmma && wgmma_count == kMostCandidates / 2) continue;
+    wgmma_count += is_wgmma ? 1 : 0;
     if (BuildGpuContraction(function, kernel, record, target).ok()) records.push_back(record);
   }
   return records;

@@ -90,11 +90,16 @@ void ContractionStage::Begin(V first) {
 
 void ContractionStage::Place(const Pass& pass, V k) {
   const OperandAccess& access = options_.access;
-  V own = own_first_;
+  V own = own_first_, is_own = kNone;
   if (clamps_) {
     const int64_t last = access.along_k ? 1 : access.lanes;
-    const V end = writer_.Sub(emitter_.Evaluate(side_.extent), writer_.Index(last));
-    own = writer_.Min(writer_.Add(own_first_, writer_.Index(pass.own)), end);
+    const V extent = emitter_.Evaluate(side_.extent);
+    own = writer_.Add(own_first_, writer_.Index(pass.own));
+    is_own = writer_.Compare(Opcode::kLt, own, extent);
+    // Not all the last place: every workgroup at the edge would read the same few lines of the
+    // second-level cache, one after the other.
+    if (!options_.async) own = writer_.Select(is_own, own, writer_.Sub(own, extent));
+    own = writer_.Min(own, writer_.Sub(extent, writer_.Index(last)));
     emitter_.Shift(side_.flat, own_symbol_, 0);
   } else {
     emitter_.Shift(side_.flat, own_symbol_, pass.own);
@@ -110,6 +115,10 @@ void ContractionStage::Place(const Pass& pass, V k) {
     emitter_.Shift(problem_.k.flat, k_symbol_, 0);
   } else {
     emitter_.Shift(problem_.k.flat, k_symbol_, pass.k);
+  }
+  if (options_.async && is_own != kNone) {
+    mask_ = mask_ == kNone ? is_own
+                           : writer_.Pure(Opcode::kAnd, writer_.TypeOf(is_own), {mask_, is_own});
   }
   emitter_.Bind(access.along_k ? own_symbol_ : k_symbol_, access.along_k ? own : step);
   emitter_.BeginVector(access.along_k ? k_symbol_ : own_symbol_, access.along_k ? step : own,
@@ -139,7 +148,36 @@ std::vector<V> ContractionStage::Nothing() {
   return std::vector<V>(passes_.size(), writer_.Const(dtype_, 0, options_.access.lanes));
 }
 
+int64_t ContractionStage::OffsetInTile(int64_t side, int64_t k) const {
+  return k_major_ ? side / 64 * group_stride() + k * 64 : side * 64 + k;
+}
+
+// kernel::SwizzledPlace of the element's place. `base` is a multiple of 512, which it leaves alone,
+// as are the distances of most passes.
+V ContractionStage::SwizzledTarget(V base, const Pass& pass) {
+  const int64_t offset = OffsetInTile(pass.own, pass.k);
+  const bool is_apart = offset % 512 == 0 && (!k_major_ || pass.own % 64 == 0);
+  V own = own_in_tile_, k = k_first_;
+  if (!is_apart) {
+    own = writer_.Add(own, writer_.Index(pass.own));
+    k = writer_.Add(k, writer_.Index(pass.k));
+  }
+  const V row_length = writer_.Index(64), eight = writer_.Index(8);
+  V row = own, in_row = k, group = writer_.Index(0);
+  if (k_major_) {
+    row = k;
+    in_row = writer_.FloorMod(own, row_length, true);
+    group = writer_.Mul(writer_.FloorDiv(own, row_length, true), writer_.Index(group_stride()));
+  }
+  const V swizzle = writer_.Mul(writer_.FloorMod(row, eight, true), eight);
+  in_row = writer_.Pure(Opcode::kXor, writer_.TypeOf(in_row), {in_row, swizzle});
+  V at = writer_.Add(writer_.Add(writer_.Mul(row, row_length), in_row), group);
+  at = writer_.Add(base, at);
+  return is_apart ? writer_.Add(at, writer_.Index(offset)) : at;
+}
+
 V ContractionStage::Target(V base, const Pass& pass) {
+  if (options_.swizzled) return SwizzledTarget(base, pass);
   const V own = writer_.Mul(own_in_tile_, writer_.Index(k_major_ ? 1 : stride_));
   const V k = writer_.Mul(k_first_, writer_.Index(k_major_ ? stride_ : 1));
   const int64_t offset = k_major_ ? pass.k * stride_ + pass.own : pass.own * stride_ + pass.k;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ContractionStage: moves tiles of one operand of a contraction through its body into workgroup
 // memory. A tile has `extent` places along the operand's side and `depth` along k; places beyond
-// the side's end repeat its last element (they reach no result that is stored), places beyond the
-// end of k are zero.
+// the side's end hold anything (they reach no result that is stored; copies leave zeros there and
+// read nothing), places beyond the end of k are zero.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,12 @@ class ContractionStage {
   using V = kernel::ValueId;
   struct Options {
     OperandAccess access;
-    int64_t extent = 0, depth = 0;      // powers of two
-    int64_t workitems = 0;              // a power of two
-    int64_t stages = 1;                 // tiles in workgroup memory
-    bool k_major = false;               // [k][side] in memory whatever the access
-    int64_t pad = 0;                    // elements after each row of memory
+    int64_t extent = 0, depth = 0;  // powers of two
+    int64_t workitems = 0;          // a power of two
+    int64_t stages = 1;             // tiles in workgroup memory
+    bool k_major = false;           // [k][side] in memory whatever the access
+    int64_t pad = 0;                // elements after each row of memory
+    bool swizzled = false;          // tiles as mma_async reads them, for copies: depth 64, no pad
     loop::ValueId value = loop::kNone;  // what is kept: the factor's value or what it converts
     bool async = false;                 // copies without registers; CanCopy must hold
     std::string_view name;
@@ -54,6 +55,11 @@ class ContractionStage {
   DType dtype() const { return dtype_; }
   bool is_k_major() const { return k_major_; }  // element (side, k) at k * stride + side
   int64_t stride() const { return stride_; }
+  // Of a swizzled tile (kernel::PlaceInTile): rows along the side, and the stride between groups.
+  bool is_side_major() const { return k_major_; }
+  int64_t group_stride() const { return k_major_ ? 64 * options_.depth : 0; }
+  // What to add to a tile's first element for the one at (side, k), multiples of 64 and 16.
+  int64_t OffsetInTile(int64_t side, int64_t k) const;
   int64_t tile_elements() const { return tile_elements_; }
 
  private:
@@ -64,6 +70,7 @@ class ContractionStage {
   void Place(const Pass& pass, V k);
   V Masked(V value);
   V Target(V base, const Pass& pass);
+  V SwizzledTarget(V base, const Pass& pass);
 
   const loop::Kernel& kernel_;
   const Problem& problem_;
@@ -83,7 +90,7 @@ class ContractionStage {
   Expr own_symbol_, k_symbol_;
   V works_ = kernel::kNone;  // this workitem has a place
   V own_first_ = kernel::kNone, k_first_ = kernel::kNone, own_in_tile_ = kernel::kNone;
-  V mask_ = kernel::kNone;  // of the place bound last: it is within k
+  V mask_ = kernel::kNone;  // of the place bound last: it is within k, a copied one also the side
 };
 
 }  // namespace halyard::schedule

@@ -108,4 +108,61 @@ Status AddSumOfParts(const loop::Function& function, const loop::Kernel& kernel,
   return OkStatus();
 }
 
+void AddJoin(ExprArena& exprs, Emitter& emitter, const Problem& problem, Expr tiles,
+             const GpuTile& tile, ScheduledKernel& scheduled, PartsOfTile* place) {
+  const auto add = [&](std::string_view name, DType dtype, Expr elements, bool is_zero) {
+    const auto index = static_cast<uint32_t>(scheduled.workspaces.size());
+    const Expr bytes = exprs.Mul(elements, exprs.Const(BitWidth(dtype) / 8));
+    scheduled.workspaces.push_back(Workspace{bytes, is_zero});
+    kernel::Buffer buffer;
+    buffer.name = name;
+    buffer.dtype = dtype;
+    buffer.access = kernel::Access::kReadWrite;
+    return emitter.AddBinding(Binding{Binding::Kind::kWorkspace, index}, std::move(buffer));
+  };
+  const int64_t each = int64_t{tile.split} * tile.m * tile.n;
+  place->parts = add("parts", problem.dtype, exprs.Mul(tiles, exprs.Const(each)), false);
+  place->counters = add("counters", DType::kI32, tiles, true);
+  place->tiles = emitter.Evaluate(tiles);
+}
+
+std::vector<V> BeginJoined(Writer& writer, const PartsOfTile& place, std::span<const V> sums) {
+  const kernel::Type type = writer.TypeOf(sums[0]);
+  const int64_t elements = int64_t{type.rows} * type.cols;
+  const V stride = writer.Index(type.cols);
+  const int64_t row_major = static_cast<int64_t>(kernel::FragmentLayout::kRowMajor);
+  const int64_t align = std::min<int64_t>(type.cols, 64);
+  const auto count = static_cast<int64_t>(sums.size());
+  const auto first_of = [&](V part) {
+    V at = writer.Add(writer.Mul(part, place.tiles), place.tile);
+    at = writer.Add(writer.Mul(at, writer.Index(place.subgroups)), place.subgroup);
+    return writer.Mul(at, writer.Index(count * elements));
+  };
+  const V own = first_of(place.part);
+  for (int64_t f = 0; f < count; ++f) {
+    const V at = writer.Add(own, writer.Index(f * elements));
+    writer.Do(Opcode::kFragmentStore, {at, sums[static_cast<size_t>(f)], stride},
+              {row_major, align}, place.parts);
+  }
+  const V is_last = writer.Value(Opcode::kLastArrival, kernel::Type{DType::kBool, 1},
+                                 {place.tile, writer.Index(place.split)}, {}, place.counters);
+  writer.BeginIf(is_last);
+  std::vector<V> joined;
+  for (int64_t part = 0; part < place.split; ++part) {
+    const V first = first_of(writer.Index(part));
+    for (int64_t f = 0; f < count; ++f) {
+      const V at = writer.Add(first, writer.Index(f * elements));
+      const V more =
+          writer.Value(Opcode::kFragmentLoad, type, {at, stride}, {row_major, align}, place.parts);
+      if (part == 0) {
+        joined.push_back(more);
+      } else {
+        V& sum = joined[static_cast<size_t>(f)];
+        sum = writer.Value(Opcode::kAdd, type, {sum, more});
+      }
+    }
+  }
+  return joined;
+}
+
 }  // namespace halyard::schedule

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a contraction whose k is split: a workspace [part][batch][row][column] of the sum's
-// type, and the dispatch that adds the parts in order and runs the epilogue.
+// The parts of a contraction whose k is split, added in their order whoever adds them. Two ways: a
+// workspace [part][batch][row][column] of the sum's type and a second dispatch that adds and runs
+// the epilogue; or, for fragments, a workspace [part][tile][subgroup][fragment] and a counter for
+// each tile, whose last workgroup goes on with the sum.
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "base/status.h"
 #include "compiler/schedule/common/contraction_problem.h"
@@ -29,5 +33,21 @@ kernel::ValueId PartialIndex(ExprArena& exprs, Emitter& emitter, Writer& writer,
 Status AddSumOfParts(const loop::Function& function, const loop::Kernel& kernel,
                      const Problem& problem, const ScheduleRecord& record, int64_t parts,
                      const Target& target, ScheduledKernel& scheduled);
+
+// Where the parts of one tile are joined.
+struct PartsOfTile {
+  kernel::BufferId parts = kernel::kNone, counters = kernel::kNone;
+  kernel::ValueId tile = kernel::kNone,
+                  tiles = kernel::kNone;  // its number, and how many there are
+  kernel::ValueId part = kernel::kNone, subgroup = kernel::kNone;
+  int64_t split = 1, subgroups = 1;
+};
+// The workspaces of all tiles, and their parameters.
+void AddJoin(ExprArena& exprs, Emitter& emitter, const Problem& problem, Expr tiles,
+             const GpuTile& tile, ScheduledKernel& scheduled, PartsOfTile* place);
+// Stores the fragments of this part and begins an If that only the tile's last workgroup takes;
+// returns the sums of all parts there.
+std::vector<kernel::ValueId> BeginJoined(Writer& writer, const PartsOfTile& place,
+                                         std::span<const kernel::ValueId> sums);
 
 }  // namespace halyard::schedule

@@ -20,6 +20,7 @@ constexpr int32_t kWorkgroup = 256;
 constexpr int64_t kRowVectors = 4;  // of a persistent row in one workitem
 constexpr int64_t kMaxRowElements = 64;
 constexpr int64_t kLongRow = 512;
+constexpr int64_t kMostWindowOps = 6000;  // of a strip of windows, which are written out
 constexpr int64_t kMaxWrittenOps = 1500;  // of loops that are written out
 
 int64_t Hint(const Nest& nest, Expr e) { return std::max<int64_t>(1, nest.exprs.HintOf(e)); }
@@ -58,7 +59,7 @@ class Enumerator {
       if (work > most) most = work, main = &piece;
     }
     if (pieces.size() == 1) main = &pieces[0];
-    if (MayBeTeam(nest_, *main)) AddTeams(*main);
+    if (!HasStrips(*main) && MayBeTeam(nest_, *main)) AddTeams(*main);
     // One workitem for a row that keeps a workgroup busy takes seconds where there are few.
     if (!records_.empty() && is_long_) return std::move(records_);
     if (std::optional<TransposePlan> plan = PlanTranspose(nest_, *main))
@@ -83,8 +84,9 @@ class Enumerator {
     return best;
   }
 
-  void AddMap(const Piece& piece, int lanes, int unroll) {
+  void AddMap(const Piece& piece, int lanes, int unroll, int strip = 0) {
     ScheduleRecord record;
+    record.mr = strip;
     record.kind = ScheduleKind::kGpuMap;
     record.lanes = lanes;
     record.unroll = unroll;
@@ -117,10 +119,45 @@ class Enumerator {
              ops * unroll * 4 <= kMaxWrittenOps / 10)
         unroll *= 2;
     }
+    AddStrips(piece, lanes);
     AddMap(piece, lanes, unroll);
     if (unroll > 1) AddMap(piece, lanes, unroll * 2);
     if (lanes > 2) AddMap(piece, lanes / 2, unroll);
     AddMap(piece, 1, 1);
+  }
+
+  bool HasStrips(const Piece& piece) const {
+    if (piece.chain.empty()) return false;
+    const std::vector<int> grid = SplitChain(nest_, piece).grid;
+    const int fastest = FastestLoop(piece, grid);
+    return fastest >= 0 && SlidingLoop(nest_, piece, grid, fastest) >= 0;
+  }
+
+  // Windows that overlap. Vectors pay where they are whole accesses of the operand too: where its
+  // windows do not slide along the vectors.
+  void AddStrips(const Piece& piece, int lanes) {
+    if (!HasStrips(piece)) return;
+    const std::vector<int> grid = SplitChain(nest_, piece).grid;
+    const int fastest = FastestLoop(piece, grid);
+    const Expr extent = nest_.OpOf(SlidingLoop(nest_, piece, grid, fastest)).extent;
+    if (Slides(nest_, piece, fastest)) lanes = 1;
+    const int64_t total = Hint(nest_, CountOf(nest_, grid));
+    const int64_t ops = OpsBelow(nest_, nest_.OpOf(piece.chain.back()).body);
+    const int64_t steps = WindowSteps(nest_, piece);
+    std::vector<int> strips;
+    for (const int strip : {4, 7, 8, 5, 3, 2}) {
+      if (exprs_.KnownMultipleOf(extent, strip) && steps * strip * ops <= kMostWindowOps) {
+        strips.push_back(strip);
+      }
+    }
+    int added = 0;
+    for (size_t i = 0; i < strips.size() && added < 2; ++i) {
+      const bool is_last = added == 0 && i + 1 == strips.size();
+      const bool is_busy = total / (int64_t{strips[i]} * lanes) >= units_ * kWorkitemsPerUnit / 8;
+      if (!is_busy && !is_last) continue;
+      AddMap(piece, lanes, 1, strips[i]);
+      ++added;
+    }
   }
 
   void AddTransposes(const Piece& piece, const TransposePlan& plan) {
@@ -198,7 +235,9 @@ class Enumerator {
     int lanes = vectors ? VectorLanes(nest_, piece) : 1;
     while (lanes > 1 && longest < lanes * 4) lanes /= 2;
     int64_t most = std::min<int64_t>(1024, target_.gpu.max_workgroup_size);
-    int64_t team = std::min(Ceil2(longest / (kRowVectors * lanes)), most);
+    // CUDA's compiler keeps twice as many of 16-bit elements in flight before registers run out.
+    const bool is_narrow = target_.kind == TargetKind::kCuda && lanes == 8;
+    int64_t team = std::min(Ceil2(longest / ((is_narrow ? 2 : 1) * kRowVectors * lanes)), most);
     // Few rows: larger teams.
     while (team < most && rows * team < wanted && team * lanes * 2 <= longest) team *= 2;
     auto fits = [&](int64_t size) {

@@ -52,6 +52,7 @@ DType IndexType(const Nest& nest) {
 Emitter::Options GpuEmitterOptions() {
   Emitter::Options options;
   options.state_alignment = true;
+  options.fold_masks = true;
   return options;
 }
 

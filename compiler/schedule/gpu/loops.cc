@@ -25,6 +25,73 @@ constexpr int64_t kReservedWorkgroupBytes = 8192;  // for partial results of red
 
 bool IsPowerOfTwo(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
+// Writes reductions out, with their symbols as numbers: what neighbours read alike is then one
+// load.
+class StripEmitter : public Emitter {
+ public:
+  using Emitter::Emitter;
+  bool writes_out = false;
+  int64_t number = 0;  // of the neighbour that is being emitted
+
+  // What the neighbours store; `place(i)` brings back where neighbour i is.
+  template <class F>
+  Status EmitStores(F place) {
+    for (const Kept& kept : stores_) {
+      place(kept.number);
+      for (size_t i = 0; i < kept.values.size(); ++i) {
+        SetValue(kept.op->operands[i], kept.values[i]);
+      }
+      HY_TRY(Emitter::EmitStore(*kept.op));
+    }
+    stores_.clear();
+    return OkStatus();
+  }
+
+ protected:
+  // Without a branch, in which a load would be one of its own.
+  Status EmitLoad(const Op& op) override {
+    if (!writes_out || lanes() != 1 || op.operands.empty()) return Emitter::EmitLoad(op);
+    const V mask = ValueOf(op.operands[0]), other = ValueOf(op.operands[1]);
+    if (writer_.AsConst(mask) || IndirectMask(op.index) != kNone) return Emitter::EmitLoad(op);
+    const Place place = PlaceOf(op.buffer);
+    const Index index = Shifted(LowerIndex(op.index), place);
+    values_[op.results[0]] =
+        writer_.LoadMasked(place.buffer, index.value, mask, other, written_.count(op.buffer) == 0);
+    return OkStatus();
+  }
+
+  // Behind the loads of all neighbours: what is stored might be what they read, as far as a
+  // compiler knows.
+  Status EmitStore(const Op& op) override {
+    if (!writes_out) return Emitter::EmitStore(op);
+    std::vector<V> values;
+    for (loop::ValueId v : op.operands) values.push_back(ValueOf(v));
+    stores_.push_back({&op, number, std::move(values)});
+    return OkStatus();
+  }
+
+  Status EmitLoop(loop::OpId id) override {
+    const Op& op = kernel_.ops[id];
+    if (!writes_out || op.loop != loop::LoopKind::kReduce) return Emitter::EmitLoop(id);
+    std::vector<V> results = Identities(op, lanes());
+    const int64_t extent = exprs_.AsConst(op.extent).value_or(0);
+    for (int64_t i = 0; i < extent; ++i) {
+      Shift(op.symbol, exprs_.Const(0), i);
+      HY_TRY(ReduceStep(op, results));
+    }
+    FinishReduce(op, op.extent, results);
+    return OkStatus();
+  }
+
+ private:
+  struct Kept {
+    const Op* op = nullptr;
+    int64_t number = 0;
+    std::vector<V> values;
+  };
+  std::vector<Kept> stores_;
+};
+
 class GpuLoopBuilder {
  public:
   GpuLoopBuilder(const loop::Function& function, const loop::Kernel& kernel,
@@ -170,7 +237,27 @@ Status GpuLoopBuilder::BuildMap(const Piece& piece, const std::string& suffix) {
     auto it = std::find(split.grid.begin(), split.grid.end(), loop);
     if (it != split.grid.end()) std::rotate(it, it + 1, split.grid.end());
   }
-  Expr total = CountOf(nest_, split.grid);
+  // Neighbours along the loop that windows slide along are one iteration of the grid.
+  Expr strip_symbol;
+  int strip_loop = -1;
+  if (record_.mr > 0) {
+    strip_loop = SlidingLoop(nest_, piece, split.grid, split.grid.empty() ? -1 : split.grid.back());
+    if (strip_loop < 0 || !exprs_.KnownMultipleOf(nest_.OpOf(strip_loop).extent, record_.mr)) {
+      return InvalidArgument("Schedule '{}' needs windows that slide; kernel '{}' has none.",
+                             FormatSchedule(record_), nest_.kernel.name);
+    }
+    strip_symbol = exprs_.Loop(
+        "strip", exprs_.FloorDiv(nest_.OpOf(strip_loop).extent, exprs_.Const(record_.mr)));
+  }
+  Expr total = exprs_.Const(1);
+  std::vector<std::pair<Expr, Expr>> digits;
+  for (int loop : split.grid) {
+    const Op& op = nest_.OpOf(loop);
+    const bool is_strip = loop == strip_loop;
+    Expr extent = is_strip ? exprs_.FloorDiv(op.extent, exprs_.Const(record_.mr)) : op.extent;
+    digits.emplace_back(is_strip ? strip_symbol : op.symbol, extent);
+    total = exprs_.Mul(total, extent);
+  }
   int lanes = split.grid.empty() || !MayVectorise(nest_, split.grid) ? 1 : record_.lanes;
   int unroll = split.grid.empty() ? 1 : record_.unroll;
   int64_t workgroup = split.grid.empty() ? 1 : record_.workgroup;
@@ -178,11 +265,10 @@ Status GpuLoopBuilder::BuildMap(const Piece& piece, const std::string& suffix) {
 
   Writer writer(KernelName(nest_.kernel.name, suffix), IndexType(nest_));
   writer.SetWorkgroup(workgroup, 0);
-  Emitter emitter(nest_.function, nest_.kernel, writer, GpuEmitterOptions());
+  StripEmitter emitter(nest_.function, nest_.kernel, writer, GpuEmitterOptions());
+  emitter.writes_out = strip_loop >= 0;
   Grid grid(exprs_, target_, exprs_.CeilDiv(total, exprs_.Const(per_block)));
   Expr flat = exprs_.Loop("flat", total);
-  std::vector<std::pair<Expr, Expr>> digits;
-  for (int loop : split.grid) digits.emplace_back(nest_.OpOf(loop).symbol, nest_.OpOf(loop).extent);
   emitter.Flatten(flat, std::move(digits));
   V first = writer.Index(0), block = writer.Index(0), item = writer.Index(0);
   if (!split.grid.empty()) {
@@ -212,7 +298,7 @@ Status GpuLoopBuilder::BuildMap(const Piece& piece, const std::string& suffix) {
     }
   }
 
-  auto body = [&](V base, V mask) -> Status {
+  auto one_body = [&](V base, V mask) -> Status {
     emitter.BeginVector(flat, base, lanes, /*aligned=*/true, mask);
     loop::OpId top =
         piece.chain.empty() ? loop::kNone : nest_.loops[static_cast<size_t>(piece.chain[0])].op;
@@ -232,6 +318,22 @@ Status GpuLoopBuilder::BuildMap(const Piece& piece, const std::string& suffix) {
       HY_TRY(emitter.EmitBlock(nest_.OpOf(piece.chain.back()).body));
     }
     for (size_t i = 0; i < split.serial.size(); ++i) writer.EndFor({});
+    emitter.EndVector();
+    return OkStatus();
+  };
+  const Expr flat_strip = strip_loop < 0 ? Expr() : emitter.Resolve(strip_symbol);
+  auto body = [&](V base, V mask) -> Status {
+    if (strip_loop < 0) return one_body(base, mask);
+    const auto place = [&](int64_t i) {
+      emitter.Shift(nest_.OpOf(strip_loop).symbol, exprs_.Mul(flat_strip, exprs_.Const(record_.mr)),
+                    i);
+    };
+    for (emitter.number = 0; emitter.number < record_.mr; ++emitter.number) {
+      place(emitter.number);
+      HY_TRY(one_body(base, mask));
+    }
+    emitter.BeginVector(flat, base, lanes, /*aligned=*/true, mask);
+    HY_TRY(emitter.EmitStores(place));
     emitter.EndVector();
     return OkStatus();
   };

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
+#include <map>
 
 namespace halyard::schedule {
 
@@ -156,31 +158,87 @@ class Reader {
     return true;
   }
 
-  // score = select(key < end, anything, -infinity)
-  void FindVisibleEnd() {
-    const Op* select = Producer(online_.score);
-    if (select == nullptr || select->kind != OpKind::kScalar || select->opcode != Opcode::kSelect) {
-      return;
-    }
-    const Op* sees = Producer(select->operands[0]);
-    const Op* hidden = Producer(select->operands[2]);
-    if (sees == nullptr || sees->kind != OpKind::kScalar || sees->opcode != Opcode::kLt ||
-        hidden == nullptr || hidden->kind != OpKind::kConst ||
-        std::bit_cast<double>(hidden->immediate) != -std::numeric_limits<double>::infinity()) {
-      return;
-    }
-    const Op* key = Producer(sees->operands[0]);
-    const Op* end = Producer(sees->operands[1]);
+  // The end that a comparison with the key's index puts to the keys: key < end wherever it is true.
+  Expr EndOf(const Op& op) const {
+    if (op.kind != OpKind::kScalar || op.operands.size() != 2) return {};
+    const bool key_first = op.opcode == Opcode::kLt || op.opcode == Opcode::kLe;
+    if (!key_first && op.opcode != Opcode::kGt && op.opcode != Opcode::kGe) return {};
+    const Op* key = Producer(op.operands[key_first ? 0 : 1]);
+    const Op* end = Producer(op.operands[key_first ? 1 : 0]);
     if (key == nullptr || end == nullptr || key->kind != OpKind::kIndex ||
         key->index != online_.scores.n) {
-      return;
+      return {};
     }
     Expr limit;
     if (end->kind == OpKind::kIndex) limit = end->index;
     if (end->kind == OpKind::kConst) limit = exprs_.Const(end->immediate);
-    if (!limit.valid() || exprs_.DependsOn(limit, online_.scores.n)) return;
-    const std::optional<Expr> stride = exprs_.StrideOf(limit, online_.attention.m);
-    if (stride && exprs_.RangeOf(*stride).lo >= 0) online_.visible_end = limit;
+    if (!limit.valid() || exprs_.DependsOn(limit, online_.scores.n)) return {};
+    const bool is_strict = op.opcode == Opcode::kLt || op.opcode == Opcode::kGt;
+    return is_strict ? limit : exprs_.Add(limit, exprs_.Const(1));
+  }
+
+  // The score where comparison `no` is false, as far as that decides it. What is added to an
+  // infinity is taken for a finite number.
+  std::optional<double> ScoreWithout(OpId no) const {
+    std::map<loop::ValueId, double> known;
+    const auto at = [&](loop::ValueId value) -> std::optional<double> {
+      if (const auto found = known.find(value); found != known.end()) return found->second;
+      const Op* constant = Producer(value);
+      if (constant == nullptr || constant->kind != OpKind::kConst) return {};
+      return IsFloat(kernel_.values[value].dtype) ? std::bit_cast<double>(constant->immediate)
+                                                  : static_cast<double>(constant->immediate);
+    };
+    for (OpId id : online_.score_ops) {
+      const Op& op = kernel_.ops[id];
+      if (op.kind != OpKind::kScalar) continue;
+      const std::optional<double> a = at(op.operands[0]), b = at(op.operands.back());
+      std::optional<double> result;
+      switch (op.opcode) {
+        case Opcode::kAnd:
+          if ((a && *a == 0) || (b && *b == 0)) result = 0;
+          break;
+        case Opcode::kOr:
+          if (op.dtype == DType::kBool && ((a && *a != 0) || (b && *b != 0))) result = 1;
+          break;
+        case Opcode::kEq:
+          if (a && b) result = *a == *b;
+          break;
+        case Opcode::kNe:
+          if (a && b) result = *a != *b;
+          break;
+        case Opcode::kSelect:
+          if (a) result = at(op.operands[*a != 0 ? 1 : 2]);
+          break;
+        case Opcode::kMax:
+          if (a && b) result = std::max(*a, *b);
+          break;
+        case Opcode::kAdd:
+          if (a && std::isinf(*a)) result = a;
+          if (b && std::isinf(*b)) result = b;
+          break;
+        case Opcode::kConvert:
+          if (a && (std::isinf(*a) || *a == 0)) result = a;
+          break;
+        default:
+          break;
+      }
+      if (id == no) result = 0;
+      if (result) known[op.results[0]] = *result;
+    }
+    return at(online_.score);
+  }
+
+  // A mask that hides every key beyond one that grows with the row.
+  void FindVisibleEnd() {
+    for (OpId id : online_.score_ops) {
+      const Expr end = EndOf(kernel_.ops[id]);
+      if (!end.valid()) continue;
+      const std::optional<Expr> stride = exprs_.StrideOf(end, online_.attention.m);
+      if (!stride || exprs_.RangeOf(*stride).lo < 0) continue;
+      if (ScoreWithout(id) != -std::numeric_limits<double>::infinity()) continue;
+      online_.visible_end = end;
+      return;
+    }
   }
 
   const loop::Function& function_;

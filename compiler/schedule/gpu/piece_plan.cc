@@ -24,6 +24,8 @@ Expr CountOf(const Nest& nest, const std::vector<int>& loops) {
 
 namespace {
 
+constexpr int64_t kMostWindow = 16;  // taps along one dimension of a window
+
 // Iterations of the loops name distinct elements in every scatter of the piece: each stride is
 // larger than all that the smaller ones can add up to.
 bool ScattersAreDistinct(const Nest& nest, const Piece& piece, const std::vector<int>& loops) {
@@ -214,6 +216,52 @@ int VectorLanes(const Nest& nest, const Piece& piece) {
     widest = std::max(widest, BitWidth(buffer.dtype) / 8);
   }
   return std::max(2, 16 / widest);
+}
+
+bool Slides(const Nest& nest, const Piece& piece, int loop) {
+  ExprArena& exprs = nest.exprs;
+  const auto stride_of = [&](Expr index, int of) {
+    const std::optional<Expr> stride = exprs.StrideOf(index, nest.OpOf(of).symbol);
+    return stride ? std::abs(exprs.AsConst(*stride).value_or(0)) : 0;
+  };
+  bool slides = false;
+  for (const AccessSite& site : nest.accesses) {
+    if (!IsInPiece(piece, site)) continue;
+    const Op& op = nest.kernel.ops[site.op];
+    if (op.kind == OpKind::kScatter) return false;
+    if (op.kind == OpKind::kStore && site.loops.size() > piece.chain.size()) return false;
+    for (size_t i = piece.chain.size(); i < site.loops.size(); ++i) {
+      const Op& inner = nest.OpOf(site.loops[i]);
+      const std::optional<int64_t> extent = exprs.AsConst(inner.extent);
+      if (inner.loop != LoopKind::kReduce || !extent || *extent > kMostWindow) return false;
+      if (op.kind != OpKind::kLoad || *extent < 2) continue;
+      const int64_t step = stride_of(op.index, loop), tap = stride_of(op.index, site.loops[i]);
+      slides |= step != 0 && tap != 0 && step % tap == 0 && step / tap < *extent;
+    }
+  }
+  return slides;
+}
+
+int SlidingLoop(const Nest& nest, const Piece& piece, const std::vector<int>& grid, int fastest) {
+  if (piece.chain.empty() || piece.chain.size() != grid.size()) return -1;
+  int best = -1;
+  for (int loop : grid) {
+    if (loop != fastest && Slides(nest, piece, loop)) best = std::max(best, loop);
+  }
+  return best;
+}
+
+int64_t WindowSteps(const Nest& nest, const Piece& piece) {
+  int64_t most = 1;
+  for (const AccessSite& site : nest.accesses) {
+    if (!IsInPiece(piece, site)) continue;
+    int64_t steps = 1;
+    for (size_t i = piece.chain.size(); i < site.loops.size(); ++i) {
+      steps *= nest.exprs.AsConst(nest.OpOf(site.loops[i]).extent).value_or(1);
+    }
+    most = std::max(most, steps);
+  }
+  return most;
 }
 
 }  // namespace halyard::schedule

@@ -52,4 +52,14 @@ int VectorLanes(const Nest& nest, const Piece& piece);
 
 Expr CountOf(const Nest& nest, const std::vector<int>& loops);
 
+// Windows of neighbouring iterations of the loop overlap, as those of depthwise convolutions and
+// pools do: a load moves along it by less than along a whole reduction of the body. The loops of
+// the body are reductions of known, small extent, and none of them stores: the stores of a strip
+// stand behind all its loops.
+bool Slides(const Nest& nest, const Piece& piece, int loop);
+// The innermost such loop of the grid but `fastest`; -1: none.
+int SlidingLoop(const Nest& nest, const Piece& piece, const std::vector<int>& grid, int fastest);
+// How many times the body's innermost ops run in one iteration of the grid.
+int64_t WindowSteps(const Nest& nest, const Piece& piece);
+
 }  // namespace halyard::schedule

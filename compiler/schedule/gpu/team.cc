@@ -155,7 +155,20 @@ Status TeamEmitter::Guarded(const Op& op, F emit) {
 
 Status TeamEmitter::EmitLoad(const Op& op) {
   auto it = registers_.find(op.buffer);
-  if (it == registers_.end()) return Emitter::EmitLoad(op);
+  if (it == registers_.end()) {
+    const bool repeats = step_ != nullptr && step_->active != kNone;
+    const bool is_local = function_.buffers[op.buffer].role == loop::BufferRole::kLocal;
+    const bool has_barriers = is_local && shared_.count(op.buffer) > 0;
+    if (!repeats || has_barriers || written_.count(op.buffer) == 0) return Emitter::EmitLoad(op);
+    // A step that repeats the start would read what its owner writes, with no barrier between.
+    writer_.BeginIf(step_->active);
+    HY_TRY(Emitter::EmitLoad(op));
+    const V loaded = ValueOf(op.results[0]);
+    writer_.BeginElse(std::span(&loaded, 1));
+    const V other = writer_.Splat(writer_.Const(op.dtype, 0), writer_.LanesOf(loaded));
+    values_[op.results[0]] = writer_.EndIf(std::span(&other, 1))[0];
+    return OkStatus();
+  }
   auto value = it->second.find(step_->number);
   HY_CHECK(value != it->second.end(), "kernel '{}' loads a local element before it is stored",
            kernel_.name);

@@ -85,20 +85,18 @@ constexpr const char* kScaleCuda =
   const f32 v10_1 = v9_1 * 0.5f;
   const f32 v10_2 = v9_2 * 0.5f;
   const f32 v10_3 = v9_3 * 0.5f;
-  const f32 v11_0 = max_int<f32>(0.0f, v10_0);
-  const f32 v11_1 = max_int<f32>(0.0f, v10_1);
-  const f32 v11_2 = max_int<f32>(0.0f, v10_2);
-  const f32 v11_3 = max_int<f32>(0.0f, v10_3);
-  const u16 v12_0 = to_f16(v11_0);
-  const u16 v12_1 = to_f16(v11_1);
-  const u16 v12_2 = to_f16(v11_2);
-  const u16 v12_3 = to_f16(v11_3);
+  const f32 v11_0 = max_float<f32>(0.0f, v10_0);
+  const f32 v11_1 = max_float<f32>(0.0f, v10_1);
+  const f32 v11_2 = max_float<f32>(0.0f, v10_2);
+  const f32 v11_3 = max_float<f32>(0.0f, v10_3);
+  const u32 v12 = pack_f16(v11_0, v11_1);
+  const u32 v13 = pack_f16(v11_2, v11_3);
   if (v6) {
-    *(w2*)(b1 + v4) = w2{u32(u16(v12_0)) | u32(u16(v12_1)) << 16, u32(u16(v12_2)) | u32(u16(v12_3)) << 16};
+    *(w2*)(b1 + v4) = w2{u32(u16(u16(v12))) | u32(u16(u16(v12 >> 16))) << 16, u32(u16(u16(v13))) | u32(u16(u16(v13 >> 16))) << 16};
   }
-  const bool v13 = v4 > v5;
-  const i64 v14 = i64(v4);
-  if (v13) report(record, dispatch, 1u, 0u, v14, s0);
+  const bool v14 = v4 > v5;
+  const i64 v15 = i64(v4);
+  if (v14) report(record, dispatch, 1u, 0u, v15, s0);
 }
 )";
 
@@ -389,6 +387,10 @@ TEST(CudaImage, RefusesWhatTheTargetLacks) {
        "has the mask 32"},
       {"cuda-sm90", "kernel k workgroup(32, 1, 1) {\n%0 = const f64 0\n%1 = exp2 f64 %0\n}",
        "op 'exp2' of f64 was not expanded"},
+      {"cuda-sm80",
+       "kernel k workgroup(128, 1, 1) subgroup(32) {\n%0 = const f32 0\n"
+       "%1 = fragment_fill f32.c.16x8 %0\n%2 = mma_begin f32.p.16x8 %1\n}",
+       "op 'mma_begin' needs compute capability 9.0; target 'cuda-sm80' has 8.0"},
       {"cuda-sm75", "kernel k workgroup(32, 1, 1) {\nbuffer t f32 workgroup readwrite [16385]\n}",
        "has 65664 bytes of workgroup memory; target 'cuda-sm75' has at most 65536"},
   };
@@ -397,6 +399,25 @@ TEST(CudaImage, RefusesWhatTheTargetLacks) {
     ASSERT_FALSE(image.ok()) << c.text;
     EXPECT_NE(image.status().message().find(c.message), std::string::npos)
         << image.status().ToString();
+  }
+}
+
+// Tiles begin at multiples of 1024 bytes, whatever stands before them.
+TEST(CudaText, PlacesTilesBySwizzle) {
+  const kernel::Module module = ModuleOf(
+      "kernel k workgroup(128, 1, 1) subgroup(32) {\nbuffer s f32 workgroup readwrite [8]\n"
+      "buffer a f16 workgroup readwrite [1024]\nbuffer t f32 workgroup readwrite [16384]\n"
+      "buffer b f16 workgroup readwrite [512]\n%0 = const f32 0\n%1 = const i32 0\n"
+      "%2 = fragment_fill f32.c.16x8 %0\n%3 = mma_begin f32.p.16x8 %2\n"
+      "%4 = mma_async f32.p.16x8 @a, %3, %1, %1 [3, 0, 0, 0, 0]\nmma_commit\nmma_wait [0]\n"
+      "%5 = mma_end f32.c.16x8 %4\n}");
+  EXPECT_EQ(WorkgroupMemoryBytes(module.kernels[0]), 1024 + 2048 + 65536 + 1024);
+  const auto source = EmitCudaKernel(module.kernels[0], TargetNamed("cuda-sm90"));
+  ASSERT_TRUE(source.ok()) << source.status().ToString();
+  for (const char* text :
+       {"extern __shared__ __align__(1024) u8 workgroup_memory[];",
+        "b1 = (u16*)(workgroup_memory + 1024);", "b3 = (u16*)(workgroup_memory + 68608);"}) {
+    EXPECT_NE(source->find(text), std::string::npos) << text << "\n" << *source;
   }
 }
 

@@ -16,6 +16,8 @@
 #include "compiler/loop/text.h"
 #include "compiler/loop/verify.h"
 #include "tests/codegen/schedule/loop_evaluator.h"
+#include "tests/codegen/schedule/run_on_device.h"
+#include "tests/library_matmul_reference.h"
 
 namespace halyard::schedule {
 namespace {
@@ -72,21 +74,34 @@ int64_t IntAt(const std::vector<uint8_t>& bytes, DType dtype, size_t index) {
   return get(uint8_t{});
 }
 
-Status Run(const ScheduledKernel& built, LoopEvaluator& evaluator,
+Status Run(const ScheduledKernel& built, LoopEvaluator& evaluator, bool uses_library,
            std::vector<std::vector<uint8_t>>& bytes) {
+  std::vector<std::vector<uint8_t>> constants;
+  for (const PackedConstant& constant : built.constants) {
+    HY_ASSIGN(std::vector<uint8_t> packed, PackConstant(constant.packing, bytes[constant.buffer]));
+    if (static_cast<int64_t>(packed.size()) != constant.bytes) {
+      return Internal("A packed constant has {} bytes, not {}.", packed.size(), constant.bytes);
+    }
+    constants.push_back(std::move(packed));
+  }
   std::vector<std::vector<uint8_t>> workspaces;
   std::vector<bool> is_written(built.workspaces.size());
-  for (const Workspace& workspace : built.workspaces)
-    workspaces.emplace_back(static_cast<size_t>(evaluator.Size(workspace.bytes)), 0xfe);
+  for (size_t w = 0; w < built.workspaces.size(); ++w) {
+    const Workspace& workspace = built.workspaces[w];
+    workspaces.emplace_back(static_cast<size_t>(evaluator.Size(workspace.bytes)),
+                            workspace.is_zero ? 0 : 0xfe);
+    is_written[w] = workspace.is_zero;
+  }
   for (const Dispatch& dispatch : built.dispatches) {
     const kernel::Kernel& kernel = built.kernels[dispatch.kernel];
     std::vector<kernel::BufferArgument> arguments;
     for (size_t i = 0; i < dispatch.bindings.size(); ++i) {
       const Binding& binding = dispatch.bindings[i];
-      if (binding.kind == Binding::Kind::kConstant)
-        return Internal("GPU kernels pack no constants.");
       const bool is_workspace = binding.kind == Binding::Kind::kWorkspace;
-      std::vector<uint8_t>& data = is_workspace ? workspaces[binding.index] : bytes[binding.index];
+      std::vector<uint8_t>& data = binding.kind == Binding::Kind::kConstant
+                                       ? constants[binding.index]
+                                   : is_workspace ? workspaces[binding.index]
+                                                  : bytes[binding.index];
       kernel::BufferArgument argument;
       argument.data = data.data();
       argument.elements =
@@ -101,29 +116,47 @@ Status Run(const ScheduledKernel& built, LoopEvaluator& evaluator,
     int64_t grid[3];
     for (int axis = 0; axis < 3; ++axis) grid[axis] = evaluator.Size(dispatch.grid[axis]);
     ErrorRecord error{};
+    const auto library = built.library_matmuls.find(dispatch.kernel);
+    if (uses_library && library != built.library_matmuls.end()) {
+      std::vector<uint8_t*> bindings;
+      for (const kernel::BufferArgument& argument : arguments) {
+        bindings.push_back(static_cast<uint8_t*>(argument.data));
+      }
+      ApplyLibraryMatmul(library->second, bindings);
+      continue;
+    }
     HY_TRY(kernel::Interpret(kernel, arguments, scalars, grid, &error));
     if (error.state != 0) return Internal("A kernel reports an error.");
+  }
+  for (size_t w = 0; w < built.workspaces.size(); ++w) {
+    if (!built.workspaces[w].is_zero) continue;
+    for (uint8_t byte : workspaces[w]) {
+      if (byte != 0) return Internal("Workspace {} is not zero again.", w);
+    }
   }
   return OkStatus();
 }
 
-void Compare(const loop::Function& function, const std::vector<TestBuffer>& expected,
-             const std::vector<std::vector<uint8_t>>& bytes, double tolerance) {
+// The first element that differs; empty where none does.
+std::string Difference(const loop::Function& function, const std::vector<TestBuffer>& expected,
+                       const std::vector<std::vector<uint8_t>>& bytes, double tolerance) {
   for (size_t b = 0; b < expected.size(); ++b) {
     const loop::Buffer& buffer = function.buffers[b];
     // What only the kernel itself reads need not reach memory.
     if (buffer.role == loop::BufferRole::kLocal || buffer.role == loop::BufferRole::kTemp) continue;
-    for (size_t i = 0; i < expected[b].i.size(); ++i)
-      ASSERT_EQ(IntAt(bytes[b], buffer.dtype, i), expected[b].i[i]) << buffer.name << " at " << i;
+    for (size_t i = 0; i < expected[b].i.size(); ++i) {
+      const int64_t want = expected[b].i[i], got = IntAt(bytes[b], buffer.dtype, i);
+      if (got != want) return fmt::format("{} at {}: {}, not {}", buffer.name, i, got, want);
+    }
     for (size_t i = 0; i < expected[b].f.size(); ++i) {
       const double want = expected[b].f[i], got = FloatAt(bytes[b], buffer.dtype, i);
-      if (std::isnan(want)) {
-        ASSERT_TRUE(std::isnan(got)) << buffer.name << " at " << i;
-      } else if (got != want) {
-        ASSERT_NEAR(got, want, tolerance * (1 + std::fabs(want))) << buffer.name << " at " << i;
-      }
+      const bool is_same = std::isnan(want) ? std::isnan(got)
+                                            : got == want || std::fabs(got - want) <=
+                                                                 tolerance * (1 + std::fabs(want));
+      if (!is_same) return fmt::format("{} at {}: {}, not {}", buffer.name, i, got, want);
     }
   }
+  return {};
 }
 
 // Multiples of 1/16 that fit 16-bit floats exactly.
@@ -153,6 +186,13 @@ std::vector<TestBuffer> RandomBuffers(const loop::Function& function, LoopEvalua
 }  // namespace
 
 Target GpuTargetOf(std::string_view name) {
+  constexpr std::string_view interpreted = "-interpreted";
+  if (name.ends_with(interpreted)) {
+    name.remove_suffix(interpreted.size());
+    Target target = GpuTargetOf(name);
+    target.gpu.features |= static_cast<uint64_t>(GpuFeature::kKernelIr);
+    return target;
+  }
   constexpr std::string_view suffix = "-matrix";
   const bool has_matrix = name.ends_with(suffix);
   if (has_matrix) name.remove_suffix(suffix.size());
@@ -180,8 +220,9 @@ int64_t WorkgroupBytes(const kernel::Kernel& kernel) {
 
 std::vector<GpuSeen> CheckGpu(std::string_view text, const Dims& dims, const GpuCheck& check) {
   std::vector<GpuSeen> seen;
+  testing::DeviceRunner* const device = DeviceUnderTest();
   const auto run = [&](const std::string& name) {
-    const Target target = GpuTargetOf(name);
+    const Target target = device != nullptr ? device->target() : GpuTargetOf(name);
     ExprArena exprs;
     Result<loop::Function> parsed = loop::ParseFunction(text, exprs);
     ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
@@ -195,6 +236,12 @@ std::vector<GpuSeen> CheckGpu(std::string_view text, const Dims& dims, const Gpu
       evaluator.Run(k, expected);
       Result<std::vector<ScheduleRecord>> records = EnumerateSchedules(function, k, target);
       ASSERT_TRUE(records.ok()) << records.status().ToString();
+      if (!check.records.empty()) records->clear();
+      for (const std::string& record : check.records) {
+        Result<ScheduleRecord> given = ParseSchedule(record);
+        ASSERT_TRUE(given.ok()) << given.status().ToString();
+        records->push_back(*given);
+      }
       for (const ScheduleRecord& record : *records) {
         const std::string record_text = FormatSchedule(record);
         const auto starts = [&](const std::string& kind) { return record_text.starts_with(kind); };
@@ -205,6 +252,7 @@ std::vector<GpuSeen> CheckGpu(std::string_view text, const Dims& dims, const Gpu
         ASSERT_TRUE(again.ok()) << again.status().ToString();
         ASSERT_EQ(*again, record);
         Result<ScheduledKernel> built = BuildKernel(function, k, record, target);
+        if (!built.ok() && device != nullptr && !check.records.empty()) continue;
         ASSERT_TRUE(built.ok()) << built.status().ToString();
         for (const kernel::Kernel& made : built->kernels) {
           const Status status = kernel::VerifyKernel(made);
@@ -215,10 +263,19 @@ std::vector<GpuSeen> CheckGpu(std::string_view text, const Dims& dims, const Gpu
         std::vector<std::vector<uint8_t>> bytes;
         for (size_t b = 0; b < start.size(); ++b)
           bytes.push_back(ToBytes(start[b], function.buffers[b].dtype));
-        const Status status = Run(*built, evaluator, bytes);
+        const auto size = [&](Expr e) -> Result<int64_t> { return evaluator.Size(e); };
+        if (check.breaks) {
+          for (kernel::Kernel& made : built->kernels) check.breaks(made);
+        }
+        const Status status = device != nullptr ? RunOnDevice(*device, *built, size, bytes)
+                                                : Run(*built, evaluator, check.uses_library, bytes);
+        const std::string difference = Difference(function, expected, bytes, check.tolerance);
+        if (check.breaks) {
+          ASSERT_TRUE(!status.ok() || !difference.empty());
+          continue;
+        }
         ASSERT_TRUE(status.ok()) << status.ToString();
-        Compare(function, expected, bytes, check.tolerance);
-        if (::testing::Test::HasFatalFailure()) return;
+        ASSERT_EQ(difference, "");
         seen.push_back({name, record, std::move(*built)});
       }
       start = std::move(expected);
@@ -226,7 +283,7 @@ std::vector<GpuSeen> CheckGpu(std::string_view text, const Dims& dims, const Gpu
   };
   for (const std::string& name : check.targets) {
     run(name);
-    if (::testing::Test::HasFatalFailure()) break;
+    if (::testing::Test::HasFatalFailure() || device != nullptr) break;
   }
   return seen;
 }

@@ -17,7 +17,9 @@ namespace halyard::schedule {
 
 using Dims = std::map<std::string, int64_t>;
 
-// Adds to each team schedule for GPUs the same in small parts, which only long rows would get.
+// Adds to each team schedule for GPUs the same in small parts, which only long rows would get, and
+// to each contraction for CPUs the same in two and three blocks of k where these are whole vectors
+// and steps, which only long sums would get.
 void AddSplitRecords(std::vector<ScheduleRecord>* records);
 
 // f32: a few roundings of values near 1.

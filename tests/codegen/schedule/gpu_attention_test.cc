@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "compiler/loop/text.h"
 #include "tests/codegen/schedule/check_gpu.h"
+#include "tests/codegen/schedule/run_on_device.h"
 
 namespace halyard::schedule {
 namespace {
@@ -14,7 +16,8 @@ struct AttentionText {
   int64_t depth = 8, width = 8;
   int64_t heads = 4, key_heads = 2;
   bool is_masked = false, is_causal = false;
-  std::string dtype = "f32";
+  bool adds_mask = false;  // causal as exported models write it
+  std::string dtype = "f32", out = "f32";
   std::string symbols;
 };
 
@@ -31,7 +34,7 @@ std::string Write(const AttentionText& t) {
   text += fmt::format("  buffer k: {}[{}*({})*{}] input\n", t.dtype, t.key_heads, t.keys, t.depth);
   text += fmt::format("  buffer v: {}[{}*({})*{}] input\n", t.dtype, t.key_heads, t.keys, t.width);
   text += fmt::format("  buffer mask: bool[({})*({})] input\n", t.queries, t.keys);
-  text += fmt::format("  buffer o: f32[{}*({})*{}] output\n", t.heads, t.queries, t.width);
+  text += fmt::format("  buffer o: {}[{}*({})*{}] output\n", t.out, t.heads, t.queries, t.width);
   for (const char* name : {"scores", "weights"}) {
     if (!is_local) text += fmt::format("  buffer {}: f32[{}] temp\n", name, size);
   }
@@ -56,6 +59,15 @@ std::string Write(const AttentionText& t) {
     text += fmt::format("%8 = load mask[i*({}) + j]\n%10 = select %8, {}, %9\n", t.keys, score);
     score = "%10";
   }
+  if (t.adds_mask) {
+    text +=
+        "%30 = index.i64 [j]\n%31 = index.i64 [i]\n%32 = le %30, %31\n%33 = const.bool 1\n"
+        "%34 = and %33, %32\n%35 = const.f32 0\n%36 = select %34, %35, %9\n%37 = eq %36, %9\n"
+        "%38 = const.f32 -65504\n%39 = max %36, %38\n%40 = select %37, %36, %39\n"
+        "%41 = convert.f16 %40\n%42 = convert.f32 %41\n";
+    text += fmt::format("%43 = add {}, %42\n", score);
+    score = "%43";
+  }
   if (t.is_causal) {
     text += fmt::format(
         "%30 = index.i64 [j]\n%31 = index.i64 [i + ({0}) - ({1}) + 1]\n%32 = lt %30, %31\n"
@@ -76,9 +88,15 @@ std::string Write(const AttentionText& t) {
       load(19, 59, fmt::format("v[{}*{} + {}*r3 + x]", t.width, key_head, t.key_heads * t.width));
   text += fmt::format(
       "%20 = mul %18, %19\nyield %20\n}}\n%21 = div %17, %13\n%22 = ne %13, %13\n"
-      "%23 = const.f32 0.0\n%24 = select %22, %23, %21\nstore o[{}*h + {}*i + x], %24\n",
-      t.width, t.heads * t.width);
+      "%23 = const.f32 0.0\n%24 = select %22, %23, %21\n{}store o[{}*h + {}*i + x], {}\n",
+      t.out == "f32" ? "" : fmt::format("%25 = convert.{} %24\n", t.out), t.width,
+      t.heads * t.width, t.out == "f32" ? "%24" : "%25");
   return text + "}\n}\n}\n}\n}";
+}
+
+// A device may have none of the schedules.
+void ExpectSome(const std::vector<GpuSeen>& seen) {
+  EXPECT_TRUE(!seen.empty() || DeviceUnderTest() != nullptr);
 }
 
 // Sums of up to 150 terms near 1, a softmax of few roundings, and the rescaling of each block.
@@ -111,7 +129,7 @@ TEST(GpuAttention, ShapesAndMasks) {
     t.is_causal = c.is_causal;
     SCOPED_TRACE(fmt::format("{} queries {} keys masked {} causal {}", c.queries, c.keys,
                              c.is_masked, c.is_causal));
-    EXPECT_FALSE(CheckGpu(Write(t), {}, Online()).empty());
+    ExpectSome(CheckGpu(Write(t), {}, Online()));
     if (HasFatalFailure()) return;
   }
 }
@@ -124,7 +142,7 @@ TEST(GpuAttention, UnknownSizes) {
   for (const bool is_causal : {false, true}) {
     t.is_causal = is_causal;
     for (const int64_t keys : {0, 70}) {
-      EXPECT_FALSE(CheckGpu(Write(t), {{"s", 19}, {"t", keys}}, Online()).empty());
+      ExpectSome(CheckGpu(Write(t), {{"s", 19}, {"t", keys}}, Online()));
     }
   }
 }
@@ -133,7 +151,138 @@ TEST(GpuAttention, NarrowOperands) {
   AttentionText t;
   t.dtype = "f16";
   t.depth = t.width = 32;
-  EXPECT_FALSE(CheckGpu(Write(t), {}, Online()).empty());
+  GpuCheck check = Online();
+  check.targets = {"vulkan-8"};
+  ExpectSome(CheckGpu(Write(t), {}, check));
+}
+
+// Weights are rounded to the dtype of the values before the second product: of values up to 2.5,
+// 2.5 * 2^-11 for f16 and 2.5 * 2^-8 for bf16, where all of them round the same way.
+GpuCheck OnMatrixUnits(std::string_view dtype) {
+  GpuCheck check;
+  check.targets = {"cuda-sm80"};
+  check.tolerance = dtype == "f16" ? 1.3e-3 : 1e-2;
+  check.kinds = {"gpu-matrix-attention"};
+  return check;
+}
+
+std::string Record(int m, int n, int item_n, int stages, int split = 1) {
+  ScheduleRecord record;
+  record.kind = ScheduleKind::kGpuMatrixAttention;
+  record.tile.m = m, record.tile.n = n, record.tile.item_m = 16, record.tile.item_n = item_n;
+  record.tile.stages = stages, record.tile.split = split;
+  record.async = stages > 1;
+  return FormatSchedule(record);
+}
+
+struct MatrixCase {
+  const char *queries, *keys;
+  int64_t depth, width;
+  bool is_masked, is_causal;
+  const char* dtype;
+};
+
+void CheckMatrix(const MatrixCase& c, GpuCheck check) {
+  AttentionText t;
+  t.queries = c.queries, t.keys = c.keys;
+  t.depth = c.depth, t.width = c.width;
+  t.is_masked = c.is_masked, t.is_causal = c.is_causal;
+  t.dtype = t.out = c.dtype;
+  SCOPED_TRACE(fmt::format("{} queries {} keys masked {} causal {} {}", c.queries, c.keys,
+                           c.is_masked, c.is_causal, c.dtype));
+  ExpectSome(CheckGpu(Write(t), {}, check));
+}
+
+TEST(GpuMatrixAttention, WhatIsEnumerated) {
+  for (const MatrixCase& c : {MatrixCase{"1", "1", 16, 16, false, false, "f16"},
+                              {"3", "65", 17, 33, true, false, "f16"},  // no whole vectors
+                              {"33", "70", 32, 32, false, true, "bf16"},
+                              {"40", "20", 16, 8, false, true, "f16"}}) {
+    CheckMatrix(c, OnMatrixUnits(c.dtype));
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+// Rows and keys divided in every way, in blocks that do not come out even.
+TEST(GpuMatrixAttention, EveryForm) {
+  GpuCheck check = OnMatrixUnits("f16");
+  check.records = {Record(16, 32, 32, 1),   Record(32, 32, 16, 1), Record(16, 64, 16, 2),
+                   Record(64, 64, 64, 2),   Record(32, 32, 32, 3), Record(32, 64, 32, 2, 2),
+                   Record(16, 32, 16, 1, 4)};
+  for (const MatrixCase& c : {MatrixCase{"19", "101", 48, 80, true, false, "f16"},
+                              {"35", "67", 32, 32, false, true, "f16"},
+                              {"17", "5", 16, 24, true, true, "f16"}}) {
+    CheckMatrix(c, check);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(GpuMatrixAttention, UnknownSizes) {
+  AttentionText t;
+  t.symbols = "  symbol s in [0, 512]\n  symbol t in [0, 512]\n";
+  t.queries = "s";
+  t.keys = "t";
+  t.depth = t.width = 16;
+  t.dtype = "f16";
+  GpuCheck check = OnMatrixUnits("f16");
+  check.records = {Record(32, 32, 16, 2), Record(16, 32, 32, 1, 2)};
+  for (const bool is_causal : {false, true}) {
+    t.is_causal = is_causal;
+    for (const int64_t keys : {0, 70}) {
+      ExpectSome(CheckGpu(Write(t), {{"s", 19}, {"t", keys}}, check));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// Few rows over many keys: workgroups divide the keys.
+TEST(GpuMatrixAttention, AddedMasksHideBlocks) {
+  AttentionText t;
+  t.queries = t.keys = "70";
+  t.depth = t.width = 16;
+  t.dtype = "f16";
+  t.adds_mask = true;
+  GpuCheck check = OnMatrixUnits("f16");
+  check.records = {Record(16, 32, 32, 2)};
+  const std::vector<GpuSeen> seen = CheckGpu(Write(t), {}, check);
+  if (DeviceUnderTest() != nullptr && seen.empty()) return;
+  ASSERT_EQ(seen.size(), 1u);
+  // The loop over blocks ends at a number that depends on the workgroup.
+  const kernel::Kernel& kernel = seen[0].built.kernels[0];
+  for (const kernel::Op& op : kernel.ops) {
+    if (op.opcode != kernel::Opcode::kFor) continue;
+    const kernel::OpId end = kernel.values[op.operands[1]].producer;
+    EXPECT_NE(kernel.ops[end].opcode, kernel::Opcode::kConst);
+  }
+}
+
+TEST(GpuMatrixAttention, DecodingDividesKeys) {
+  AttentionText t;
+  t.queries = "1", t.keys = "2048";
+  t.depth = t.width = 16;
+  t.dtype = "f16";
+  const std::vector<GpuSeen> seen = CheckGpu(Write(t), {}, OnMatrixUnits("f16"));
+  if (DeviceUnderTest() != nullptr) return;
+  ASSERT_FALSE(seen.empty());
+  EXPECT_GT(seen[0].record.tile.split, 1);
+  EXPECT_EQ(seen[0].built.dispatches.size(), 2u);
+}
+
+TEST(GpuMatrixAttention, WithOneHeadAndFewRowsUnitsAreUsed) {
+  // BERT-base of one sequence: 12 heads of 128 rows on 132 units.
+  AttentionText t;
+  t.queries = t.keys = "128";
+  t.depth = t.width = 64;
+  t.heads = t.key_heads = 12;
+  t.dtype = "f16";
+  ExprArena exprs;
+  Result<loop::Function> function = loop::ParseFunction(Write(t), exprs);
+  ASSERT_TRUE(function.ok()) << function.status().ToString();
+  const Target target = GpuTargetOf("cuda-sm90");
+  Result<std::vector<ScheduleRecord>> records = EnumerateSchedules(*function, 0, target);
+  ASSERT_TRUE(records.ok()) << records.status().ToString();
+  EXPECT_EQ((*records)[0].kind, ScheduleKind::kGpuMatrixAttention);
+  EXPECT_GE(12 * 128 / (*records)[0].tile.m, 48);
 }
 
 }  // namespace

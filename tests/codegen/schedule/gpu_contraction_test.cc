@@ -219,14 +219,15 @@ TEST(GpuContraction, SplitDepth) {
   t.dtype = "f16";
   const std::vector<GpuSeen> more = CheckGpu(Write(t), {}, Contractions(2e-4));
   seen.insert(seen.end(), more.begin(), more.end());
-  bool splits_tiles = false, splits_fragments = false;
+  bool splits_tiles = false, splits_fragments = false, joins = false;
   for (const GpuSeen& one : seen) {
     if (one.record.tile.split <= 1) continue;
-    EXPECT_EQ(one.built.dispatches.size(), 2u);
+    EXPECT_EQ(one.built.dispatches.size(), one.record.joins ? 1u : 2u);
+    joins |= one.record.joins;
     splits_tiles |= one.record.kind == ScheduleKind::kGpuTile;
     splits_fragments |= one.record.kind == ScheduleKind::kGpuMatrix;
   }
-  EXPECT_TRUE(splits_tiles && splits_fragments);
+  EXPECT_TRUE(splits_tiles && splits_fragments && joins);
 }
 
 struct ConvText {
@@ -335,6 +336,158 @@ TEST(GpuContraction, NarrowConvolution) {
   EXPECT_TRUE(Has(all, "gpu-matrix"));
   // Padding does not stand in the way of copies.
   EXPECT_TRUE(std::any_of(all.begin(), all.end(), [](const GpuSeen& s) { return s.record.async; }));
+}
+
+// Records of asynchronous products: {m, n, item_m, item_n, stages} and what else a case wants.
+std::string Wgmma(std::array<int, 5> tile, int split = 1, bool joins = false, bool swap = false) {
+  return fmt::format(
+      "gpu-wgmma lanes=1 unroll=1 swap={} m={} n={} k=64 itemm={} itemn={} stages={} split={} "
+      "raster=1 async=1{}",
+      int{swap}, tile[0], tile[1], tile[2], tile[3], tile[4], split, joins ? " joins=1" : "");
+}
+
+GpuCheck Products(std::vector<std::string> records, double tolerance = 3e-5) {
+  GpuCheck check = Contractions(tolerance);
+  check.targets = {"cuda-sm90-wgmma"};
+  check.kinds = {"gpu-wgmma"};
+  check.records = std::move(records);
+  return check;
+}
+
+// Sizes that are no multiples of the tile, both layouts of both operands, and every epilogue.
+TEST(GpuContraction, AsynchronousProducts) {
+  struct Sizes {
+    int64_t m, n, k;
+    std::array<int, 5> tile;
+  };
+  const Sizes sizes[] = {
+      {70, 72, 200, {64, 64, 64, 64, 3}},      {130, 200, 72, {128, 256, 64, 256, 4}},
+      {200, 136, 72, {256, 128, 128, 128, 3}}, {72, 66, 330, {64, 128, 64, 64, 5}},
+      {64, 64, 8, {64, 64, 64, 64, 4}},
+  };
+  int number = 0;
+  for (const Sizes& s : sizes) {
+    for (int layout = 0; layout < 4; ++layout) {
+      // The largest tile takes long: two layouts of it.
+      if (s.tile[0] * s.tile[1] > 128 * 128 && layout % 2 != number % 2) continue;
+      MatMulText t = Shape(s.m, s.n, s.k);
+      t.dtype = (layout + number) % 2 == 0 ? "bf16" : "f16";
+      t.transpose_a = (layout & 1) != 0;
+      t.transpose_b = (layout & 2) != 0;
+      if (layout != 1) t.epilogue = "bias";
+      if (layout == 2) t.output = t.dtype;
+      SCOPED_TRACE(fmt::format("{}x{}x{} layout {} {}", s.m, s.n, s.k, layout, t.dtype));
+      const GpuCheck check = Products({Wgmma(s.tile)}, layout != 2        ? 1e-4
+                                                       : t.dtype == "f16" ? 1e-3
+                                                                          : 8e-3);
+      EXPECT_EQ(CheckGpu(Write(t), {}, check).size(), 1u);
+      if (HasFatalFailure()) return;
+    }
+    ++number;
+  }
+}
+
+TEST(GpuContraction, AsynchronousProductsInBatchesAndParts) {
+  MatMulText t = Shape(40, 72, 24);
+  t.dtype = "bf16";
+  t.batches = 3;
+  t.epilogue = "bias";
+  EXPECT_EQ(CheckGpu(Write(t), {}, Products({Wgmma({64, 64, 64, 64, 3})})).size(), 1u);
+  t = Shape(70, 72, 600);
+  t.dtype = "f16";
+  t.epilogue = "bias";
+  // The last part has no tile of its own; swapped: rows run along n.
+  EXPECT_EQ(CheckGpu(Write(t), {},
+                     Products({Wgmma({64, 64, 64, 64, 3}, 4, true), Wgmma({64, 64, 64, 64, 3}, 4),
+                               Wgmma({64, 128, 64, 64, 3}, 9, true),
+                               Wgmma({128, 64, 64, 64, 3}, 1, false, true)},
+                              2e-4))
+                .size(),
+            4u);
+  t = Shape(0, 72, 0);
+  t.dtype = "f16";
+  t.symbols = "  symbol m in [0, 512]\n  symbol k in [0, 512] divisor 8\n";
+  t.rows = "m", t.depth = "k";
+  for (const auto& [m, k] : std::vector<std::array<int64_t, 2>>{{0, 8}, {3, 0}, {66, 136}}) {
+    CheckGpu(Write(t), {{"m", m}, {"k", k}}, Products({Wgmma({64, 64, 64, 64, 3})}));
+  }
+}
+
+TEST(GpuContraction, AsynchronousConvolution) {
+  for (const bool channels_innermost : {true, false}) {
+    ConvText conv;
+    conv.dtype = "f16";
+    conv.size = 6;
+    conv.channels = 24;
+    conv.outputs = 72;
+    conv.stride = 2;
+    conv.channels_innermost = channels_innermost;
+    GpuCheck check = Products({Wgmma({64, 64, 64, 64, 3})}, 1e-4);
+    if (!channels_innermost) check.records.clear();  // pixels are no runs: nothing is offered
+    const size_t seen = CheckGpu(Write(conv), {}, check).size();
+    if (HasFatalFailure()) return;
+    EXPECT_EQ(seen, channels_innermost ? 1u : 0u);
+  }
+}
+
+// What the interpreter must notice in a schedule whose parts are changed one by one.
+TEST(GpuContraction, BrokenAsynchronousProductsAreFound) {
+  MatMulText t = Shape(64, 64, 264);
+  t.dtype = "f16";
+  t.transpose_b = true;
+  const auto change = [](kernel::Opcode opcode, const std::function<void(kernel::Op&)>& how) {
+    return [opcode, how](kernel::Kernel& kernel) {
+      for (kernel::Op& op : kernel.ops) {
+        if (op.opcode == opcode) how(op);
+      }
+    };
+  };
+  const auto drop = [](kernel::Opcode opcode) {
+    return [opcode](kernel::Kernel& kernel) {
+      for (kernel::Block& block : kernel.blocks) {
+        std::erase_if(block.ops, [&](kernel::OpId id) { return kernel.ops[id].opcode == opcode; });
+      }
+    };
+  };
+  using kernel::Opcode;
+  const std::pair<const char*, std::function<void(kernel::Kernel&)>> cases[] = {
+      {"other swizzle", change(Opcode::kXor, [](kernel::Op& op) { op.opcode = Opcode::kAdd; })},
+      {"no fence", drop(Opcode::kAsyncFence)},
+      {"no wait for products", drop(Opcode::kMmaWait)},
+      {"products left pending",
+       change(Opcode::kMmaWait, [](kernel::Op& op) { ++op.immediates[0]; })},
+      {"copies left pending",
+       change(Opcode::kAsyncWait, [](kernel::Op& op) { ++op.immediates[0]; })},
+      {"no barrier", drop(Opcode::kBarrier)},
+      {"the other layout",
+       change(Opcode::kMmaAsync,
+              [](kernel::Op& op) { op.immediates[2] = 1, op.immediates[4] = 4096; })},
+  };
+  for (const auto& [what, breaks] : cases) {
+    SCOPED_TRACE(what);
+    GpuCheck check = Products({Wgmma({64, 64, 64, 64, 3})});
+    check.breaks = breaks;
+    CheckGpu(Write(t), {}, check);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Offered only to targets that ask for them.
+TEST(GpuContraction, AsynchronousProductsAreAskedFor) {
+  MatMulText t = Shape(1024, 1024, 1024);
+  t.dtype = t.output = "bf16";
+  for (const char* name : {"cuda-sm90", "cuda-sm90-wgmma"}) {
+    ExprArena exprs;
+    Result<loop::Function> function = loop::ParseFunction(Write(t), exprs);
+    ASSERT_TRUE(function.ok()) << function.status().ToString();
+    Result<std::vector<ScheduleRecord>> records =
+        EnumerateSchedules(*function, 0, GpuTargetOf(name));
+    ASSERT_TRUE(records.ok()) << records.status().ToString();
+    const bool has = std::any_of(records->begin(), records->end(), [](const ScheduleRecord& r) {
+      return r.kind == ScheduleKind::kGpuWgmma;
+    });
+    EXPECT_EQ(has, GpuTargetOf(name).name == "cuda-sm90-wgmma");
+  }
 }
 
 int64_t CountOps(const kernel::Kernel& kernel, kernel::Opcode opcode) {

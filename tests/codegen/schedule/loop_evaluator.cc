@@ -147,6 +147,9 @@ LoopEvaluator::Scalar LoopEvaluator::Arithmetic(const loop::Op& op) {
     case Opcode::kTanh:
       s.f = std::tanh(a.f);
       break;
+    case Opcode::kPow:
+      s.f = std::pow(a.f, b.f);
+      break;
     case Opcode::kAnd:
       s.i = a.i & b.i;
       break;

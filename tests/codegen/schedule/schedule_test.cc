@@ -475,6 +475,43 @@ TEST(ContractionSchedule, MatMulShapes) {
   EXPECT_TRUE(contraction && constant && in_place && packed);
 }
 
+TEST(ContractionSchedule, BlocksOfK) {
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{29, 40, 96}, {1, 40, 48}}) {
+    for (bool is_constant : {false, true}) {
+      for (bool transposed : {false, true}) {
+        SCOPED_TRACE(
+            fmt::format("{}x{}x{} constant {} transposed {}", m, n, k, is_constant, transposed));
+        std::vector<std::string> seen;
+        CheckAll(MatMul(m, n, k, is_constant, transposed, transposed && m == 29), {}, 3e-5, 5,
+                 &seen, /*compile=*/m == 29);
+        size_t blocked = 0;
+        for (const std::string& text : seen) blocked += text.find("(added)") != std::string::npos;
+        EXPECT_GE(blocked, 3u);
+      }
+    }
+  }
+}
+
+TEST(ContractionSchedule, LongSumsAreTriedInBlocks) {
+  for (int64_t k : {1536, 768, 100}) {
+    ExprArena exprs;
+    Result<loop::Function> function =
+        loop::ParseFunction(MatMul(384, 384, k, true, false, false), exprs);
+    ASSERT_TRUE(function.ok());
+    Result<Target> target = ParseTarget("cpu-avx512");
+    Result<std::vector<ScheduleRecord>> records = EnumerateSchedules(*function, 0, *target);
+    ASSERT_TRUE(records.ok());
+    bool is_blocked = false, is_whole = false;
+    for (const ScheduleRecord& record : *records) {
+      if (record.kind != ScheduleKind::kContraction) continue;
+      is_blocked |= record.kc < k;
+      is_whole |= record.kc == k;
+    }
+    EXPECT_EQ(is_blocked, k > 384) << k;
+    EXPECT_TRUE(is_whole) << k;
+  }
+}
+
 TEST(ContractionSchedule, SymbolicRows) {
   constexpr std::string_view text = R"(function {
   symbol m in [0, 4096]

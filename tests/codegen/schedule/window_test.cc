@@ -9,91 +9,17 @@
 #include "compiler/loop/text.h"
 #include "compiler/schedule/schedule.h"
 #include "tests/codegen/schedule/check_schedules.h"
+#include "tests/codegen/schedule/window_text.h"
 
 namespace halyard::schedule {
 namespace {
 
-struct Case {
-  int64_t size, channels, window, stride, pad;
-};
-
-// Channels innermost; batch n or none. `kind`: "depthwise", "max" or "sum".
-std::string Text(const Case& c, std::string_view kind, bool batched) {
-  const int64_t out = (c.size + 2 * c.pad - c.window) / c.stride + 1;
-  const bool is_depthwise = kind == "depthwise";
-  const std::string image = fmt::format("{}", c.size * c.size * c.channels);
-  const std::string result = fmt::format("{}", out * out * c.channels);
-  auto axis = [&](std::string_view at, std::string_view tap) {
-    return fmt::format("{}*{} + {} - {}", c.stride, at, tap, c.pad);
-  };
-  std::string load = fmt::format("load x[{}{}*oh*{} + {}*kh + {}*ow + {}*kw + ch - {}]",
-                                 batched ? image + "*b + " : "", c.size * c.channels, c.stride,
-                                 c.size * c.channels, c.stride * c.channels, c.channels,
-                                 c.pad * (c.size + 1) * c.channels);
-  if (c.pad > 0) load += fmt::format(" mask %12 else {}", kind == "max" ? "%22" : "%13");
-  return fmt::format(
-      R"(function {{
-  {symbol}
-  buffer x: f32[{batch}{image}] input
-  buffer w: f32[{weights}] constant 0
-  buffer y: f32[{batch}{result}] output
-  kernel window {{
-    {open}
-    parallel oh < {out} {{
-      parallel ow < {out} {{
-        parallel ch < {channels} {{
-          %0 = reduce {reduce} kh < {window} {{
-            %1 = reduce {reduce} kw < {window} {{
-              %2 = const.i64 0
-              %5 = const.i64 {size}
-              %3 = index.i64 [{row}]
-              %4 = ge %3, %2
-              %6 = lt %3, %5
-              %7 = and %4, %6
-              %8 = index.i64 [{column}]
-              %9 = ge %8, %2
-              %10 = lt %8, %5
-              %11 = and %9, %10
-              %12 = and %7, %11
-              %13 = const.f32 0.0
-              %22 = const.f32 -1000.0
-              %14 = {load}
-              {product}
-              yield {term}
-            }}
-            yield %1
-          }}
-          %17 = load w[ch]
-          %18 = add %0, %17
-          store y[{offset}{row_out}*oh + {channels}*ow + ch], %18
-        }}
-      }}
-    }}
-    {close}
-  }}
-}})",
-      fmt::arg("symbol", batched ? "symbol n in [1, 8]" : ""), fmt::arg("batch", batched ? "n*" : ""),
-      fmt::arg("image", image), fmt::arg("result", result),
-      fmt::arg("weights", c.window * c.window * c.channels),
-      fmt::arg("open", batched ? "parallel b < n {" : ""), fmt::arg("close", batched ? "}" : ""),
-      fmt::arg("out", out), fmt::arg("channels", c.channels),
-      fmt::arg("reduce", kind == "max" ? "max" : "sum"), fmt::arg("window", c.window),
-      fmt::arg("size", c.size), fmt::arg("row", axis("oh", "kh")),
-      fmt::arg("column", axis("ow", "kw")), fmt::arg("load", load),
-      fmt::arg("product", is_depthwise ? fmt::format("%15 = load w[{}*kh + {}*kw + ch]\n"
-                                                     "              %16 = mul %14, %15",
-                                                     c.window * c.channels, c.channels)
-                                       : ""),
-      fmt::arg("term", is_depthwise ? "%16" : "%14"),
-      fmt::arg("offset", batched ? result + "*b + " : ""), fmt::arg("row_out", out * c.channels));
-}
-
 // Every one of these kernels must have a window schedule somewhere.
-void Check(const Case& c, std::string_view kind, bool batched) {
+void Check(const WindowCase& c, std::string_view kind, bool batched) {
   SCOPED_TRACE(fmt::format("{} size {} channels {} window {} stride {} pad {} batched {}", kind,
                            c.size, c.channels, c.window, c.stride, c.pad, batched));
   std::vector<std::string> seen;
-  CheckAll(Text(c, kind, batched), batched ? Dims{{"n", 2}} : Dims{}, 1e-5, 5, &seen);
+  CheckAll(WindowText(c, kind, batched), batched ? Dims{{"n", 2}} : Dims{}, 1e-5, 5, &seen);
   EXPECT_TRUE(std::any_of(seen.begin(), seen.end(), [](const std::string& record) {
     return record.substr(0, 7) == "window ";
   }));
@@ -114,6 +40,33 @@ TEST(WindowSchedule, BordersWithoutInside) {
   Check({4, 16, 5, 1, 2}, "sum", false);
 }
 
+// A padded axis of size 1 leaves no loop, only masks that look at the taps.
+TEST(WindowSchedule, TapsThatNoPositionReads) {
+  CheckAll(R"(function {
+  buffer x: f32[200] input
+  buffer y: f32[200] output
+  kernel window {
+    parallel i < 5 {
+      parallel ch < 40 {
+        %0 = reduce sum r < 3 {
+          %1 = const.i64 0
+          %2 = index.i64 [r - 1]
+          %3 = le %1, %2
+          %4 = const.i64 1
+          %5 = lt %2, %4
+          %6 = and %3, %5
+          %7 = const.f32 0.0
+          %8 = load x[40*i + ch + 40*r - 40] mask %6 else %7
+          yield %8
+        }
+        store y[40*i + ch], %0
+      }
+    }
+  }
+})",
+           Dims{}, 1e-5, 5);
+}
+
 TEST(WindowSchedule, Pools) {
   Check({11, 35, 3, 2, 1}, "max", false);
   Check({8, 16, 2, 2, 0}, "max", true);
@@ -126,7 +79,7 @@ TEST(WindowSchedule, TasksSplitRowsAndChannels) {
   target->worker_count = 16;
   ExprArena exprs;
   Result<loop::Function> function =
-      loop::ParseFunction(Text({7, 960, 3, 1, 1}, "depthwise", false), exprs);
+      loop::ParseFunction(WindowText({7, 960, 3, 1, 1}, "depthwise", false), exprs);
   ASSERT_TRUE(function.ok()) << function.status().ToString();
   Result<std::vector<ScheduleRecord>> records = EnumerateSchedules(*function, 0, *target);
   ASSERT_TRUE(records.ok()) << records.status().ToString();
@@ -144,7 +97,7 @@ TEST(WindowSchedule, RefusesRecordsThatDoNotFit) {
   ASSERT_TRUE(target.ok());
   ExprArena exprs;
   Result<loop::Function> function =
-      loop::ParseFunction(Text({7, 19, 3, 1, 1}, "depthwise", false), exprs);
+      loop::ParseFunction(WindowText({7, 19, 3, 1, 1}, "depthwise", false), exprs);
   ASSERT_TRUE(function.ok()) << function.status().ToString();
   for (std::string_view bad :
        {"window lanes=1 unroll=1 grain=1 mr=4", "window lanes=16 unroll=1 grain=1 mr=0",

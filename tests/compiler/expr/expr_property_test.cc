@@ -26,7 +26,15 @@ struct Fixture {
   explicit Fixture(uint64_t seed) : random(seed) {
     n = arena.Dim("n");
     m = arena.Dim("m");
-    arena.Constrain(n, {1, 40}, 1);
+    const int64_t divisors[] = {1, 1, 2, 3, 4, 6, 8, 12};
+    n_divisor = divisors[Pick(8)];
+    n_least = n_divisor * Pick(3);  // 0 too
+    n_count = 1 + Pick(40 / n_divisor + 1);
+    // Bounds that are no multiples themselves say less than the divisor does.
+    const int64_t slack = Pick(2) * (n_divisor - 1);
+    arena.Constrain(
+        n, {std::max<int64_t>(n_least - slack, 0), n_least + (n_count - 1) * n_divisor + slack},
+        n_divisor);
     arena.Constrain(m, {4, 64}, 4);
     symbols = {n, m};
     for (int i = 0; i < 4; ++i) {
@@ -154,7 +162,7 @@ struct Fixture {
 
   // Nothing where some loop has no iteration.
   std::optional<std::vector<int64_t>> Assign() {
-    std::vector<int64_t> values{1 + Pick(40), 4 * (1 + Pick(16))};
+    std::vector<int64_t> values{n_least + n_divisor * Pick(n_count), 4 * (1 + Pick(16))};
     for (Expr extent : extents) {
       auto trip = arena.Evaluate(extent, [&](Expr s) { return Lookup(s, values); });
       if (!trip.ok() || *trip < 1) return std::nullopt;
@@ -174,6 +182,7 @@ struct Fixture {
   std::mt19937_64 random;
   ExprArena arena;
   Expr n, m;
+  int64_t n_divisor = 1, n_least = 0, n_count = 1;  // n is n_least + n_divisor * [0, n_count)
   std::vector<Expr> symbols, extents;
 };
 

@@ -107,7 +107,7 @@ TEST(TextTest, RejectsIllFormedTextWithItsPlace) {
       {"graph g(%x: f32[2]) -> (%y) { %y = add %x, %y }", "'%y' is not defined"},
       {"graph g(%x: f32[2], %z: f32[3]) -> (%y) { %y = add %x, %z }", "differ in shape"},
       {"graph g(%x: f32[2]) -> (%y) { %y = neg %x : f32[3] }", "inference says f32[2]"},
-      {"graph g(%x: f32[2]) -> (%y) { %y = neg %x, %x }", "takes 1 to 1 operands"},
+      {"graph g(%x: f32[2]) -> (%y) { %y = neg %x, %x }", "takes 1 operand; it has 2"},
       {"graph g(%x: f32[2]) -> (%y) { %y = neg %x {axis = 1} }", "no attribute 'axis'"},
       {"graph g(%x: f32[2]) -> (%x) { %x = neg %x }", "two values '%x'"},
       {"graph g(%x: f32[-1]) -> () {}", "-1"},

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -73,8 +75,12 @@ TEST(OnnxImport, AddBroadcasts) {
       OneNode(Node("Add", {"x", "b"}, {"y"}), {ValueInfo("x", kF32, {"n", 2})},
               {ValueInfo("y", kF32, {"n", 2})}, {testing::FloatTensor("b", {2}, {10, 20})}));
   EXPECT_EQ(RunModel(model, {"f32[2, 2]{1, 2, 3, 4}"}), (Texts{"f32[2, 2]{11, 22, 13, 24}"}));
-  const auto module = Import(model);
+  ImportReport report;
+  const auto module = Import(model, &report);
   ASSERT_TRUE(module.ok());
+  ASSERT_EQ(report.weights.size(), 1u);
+  EXPECT_EQ(report.weights["b"].type, "f32[2]");
+  EXPECT_EQ(report.weights["b"].readers, (Texts{"y"}));
   const auto& entry = module->entry();
   EXPECT_EQ(module->values[entry.parameters[0]].name, "x");
   EXPECT_EQ(entry.result_names, (Texts{"y"}));
@@ -275,7 +281,7 @@ std::vector<Wrong> WrongModels() {
       kInvalidArgument,
       "Node 'n' (Relu): Its domain 'other' is not among the opset imports of the model.");
   add("too few inputs", ModelOf({{Node("Add", {"x"}, {"y"}, {}, "n")}, {}, {x}, {y}}),
-      kInvalidArgument, "Node 'n' (Add): It has 1 inputs; Add needs 2.");
+      kInvalidArgument, "Node 'n' (Add): It has 1 input; Add needs 2.");
   add("too many inputs",
       ModelOf({{Node("Gemm", {"x", "x", "x", "x"}, {"y"}, {}, "n")}, {}, {x}, {y}}),
       kInvalidArgument, "Node 'n' (Gemm): It has 4 inputs; Gemm needs 2 to 3.");
@@ -312,7 +318,9 @@ std::vector<Wrong> WrongModels() {
       kUnimplemented,
       "1 op is not supported: Add (opset 6, 1 node, first 'n'): there is no such op here.");
   add("no graph", Message().Varint(1, 8), kInvalidArgument,
-      "The file holds no graph; it may be no ONNX model.");
+      "The file is no ONNX model: it holds no graph; ONNX models and programs that `halyard "
+      "compile` "
+      "writes are read.");
   add("a shape that is data",
       ModelOf(
           {{Node("Reshape", {"x", "s"}, {"y"}, {}, "n")}, {}, {x, ValueInfo("s", kI64, {2})}, {y}}),
@@ -388,6 +396,125 @@ TEST(OnnxImport, AttributesAndInputsMeanTheSame) {
                                      {testing::FloatTensor("m", {}, {4})})),
                      {input}),
             (Texts{"f32[1, 3]{-1, 0, 4}"}));
+}
+
+// A recurrent layer over an unknown number of steps is a loop; over a known one it is unrolled.
+// Both compute the same, for sequences that end early too.
+TEST(OnnxImport, RecurrentLayersLoopOrUnroll) {
+  const auto values = [](int64_t count, float step) {
+    std::vector<float> out;
+    for (int64_t i = 0; i < count; ++i) out.push_back(step * static_cast<float>(i % 7 - 3));
+    return out;
+  };
+  const struct {
+    const char* op;
+    int64_t gates;
+  } cells[] = {{"RNN", 1}, {"GRU", 3}, {"LSTM", 4}};
+  for (const auto& [op, gates] : cells) {
+    for (const char* direction : {"forward", "reverse", "bidirectional"}) {
+      for (const bool has_lengths : {false, true}) {
+        const int64_t directions = std::string(direction) == "bidirectional" ? 2 : 1;
+        GraphParts parts;
+        parts.inputs = {ValueInfo("x", kF32, {"steps", 2, 3})};
+        parts.initialisers = {testing::FloatTensor("w", {directions, gates * 2, 3},
+                                                   values(directions * gates * 6, 0.1f)),
+                              testing::FloatTensor("r", {directions, gates * 2, 2},
+                                                   values(directions * gates * 4, 0.2f)),
+                              testing::FloatTensor("b", {directions, gates * 4},
+                                                   values(directions * gates * 4, 0.05f))};
+        std::vector<std::string> names = {"x", "w", "r", "b"};
+        if (has_lengths) {
+          parts.inputs.push_back(ValueInfo("lengths", testing::kI32, {2}));
+          names.push_back("lengths");
+        }
+        parts.outputs = {ValueInfo("y", kF32, {"", "", "", ""}),
+                         ValueInfo("h", kF32, {"", "", ""})};
+        parts.nodes = {
+            Node(op, names, {"y", "h"}, {testing::TextAttribute("direction", direction)})};
+        std::vector<Tensor> inputs = {*graph::ParseTensor(
+            "f32[3, 2, 3]{1, -2, 3, 4, 5, -6, 1, 0, 2, -1, 2, 1, 3, 1, 0, 0, 2, 1}")};
+        if (has_lengths) inputs.push_back(*graph::ParseTensor("i32[2]{3, 2}"));
+        std::vector<std::vector<Tensor>> results;
+        for (const bool is_fixed : {false, true}) {
+          ImportOptions options;
+          if (is_fixed) options.symbol_values = {{"steps", 3}};
+          const auto module = Import(ModelOf(parts), nullptr, options);
+          ASSERT_TRUE(module.ok()) << module.status().ToString();
+          const bool has_loop =
+              std::any_of(module->nodes.begin(), module->nodes.end(),
+                          [](const graph::Node& node) { return node.op->name == "loop"; });
+          EXPECT_EQ(has_loop, !is_fixed);
+          const auto got = graph::Interpret(*module, inputs);
+          ASSERT_TRUE(got.ok()) << got.status().ToString();
+          results.push_back(*got);
+        }
+        for (size_t i = 0; i < 2; ++i) {
+          EXPECT_EQ(graph::FormatTensor(results[0][i]), graph::FormatTensor(results[1][i]))
+              << op << " " << direction << (has_lengths ? " with lengths" : "");
+        }
+      }
+    }
+  }
+}
+
+// Mean and spread of many numbers, their range, and that seeds and nodes tell them apart.
+TEST(OnnxImport, RandomNumbersAreDistributed) {
+  constexpr int64_t kCount = 1 << 14;
+  const auto shape = testing::IntsAttribute("shape", {kCount});
+  GraphParts parts;
+  parts.initialisers = {testing::FloatTensor("p", {kCount}, std::vector<float>(kCount, 0.25f))};
+  parts.outputs = {ValueInfo("n", kF32, {kCount}), ValueInfo("m", kF32, {kCount}),
+                   ValueInfo("s", kF32, {kCount}), ValueInfo("u", kF32, {kCount}),
+                   ValueInfo("b", kF32, {kCount})};
+  const auto normal = [&](const char* out, std::vector<Message> more) {
+    more.push_back(shape);
+    more.push_back(testing::FloatAttribute("mean", 3));
+    more.push_back(testing::FloatAttribute("scale", 2));
+    return Node("RandomNormal", {}, {out}, more);
+  };
+  parts.nodes = {normal("n", {}), normal("m", {}),
+                 normal("s", {testing::FloatAttribute("seed", 7)}),
+                 Node("RandomUniformLike", {"p"}, {"u"},
+                      {testing::FloatAttribute("low", -1), testing::FloatAttribute("high", 3)}),
+                 Node("Bernoulli", {"p"}, {"b"})};
+  const auto module = Import(ModelOf(parts));
+  ASSERT_TRUE(module.ok()) << module.status().ToString();
+  const auto got = graph::Interpret(*module, {});
+  ASSERT_TRUE(got.ok()) << got.status().ToString();
+  const auto again = graph::Interpret(*module, {});
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  struct Moments {
+    double mean = 0, square = 0, least = 1e9, greatest = -1e9;
+  };
+  std::vector<Moments> moments;
+  for (size_t i = 0; i < got->size(); ++i) {
+    EXPECT_EQ((*got)[i].bytes, (*again)[i].bytes);
+    Moments m;
+    for (int64_t k = 0; k < kCount; ++k) {
+      const double value = graph::LoadFloat((*got)[i], k);
+      m.mean += value / kCount;
+      m.square += value * value / kCount;
+      m.least = std::min(m.least, value);
+      m.greatest = std::max(m.greatest, value);
+    }
+    moments.push_back(m);
+  }
+  // Five standard errors of 2^14 numbers: 5 / 128 of the deviation for a mean.
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(moments[i].mean, 3, 2 * 5.0 / 128);
+    EXPECT_NEAR(moments[i].square - moments[i].mean * moments[i].mean, 4, 4 * 1.5 * 5.0 / 128);
+    EXPECT_LT(moments[i].least, 3 - 3 * 2.0);
+    EXPECT_GT(moments[i].greatest, 3 + 3 * 2.0);
+  }
+  EXPECT_NE((*got)[0].bytes, (*got)[1].bytes);
+  EXPECT_NE((*got)[0].bytes, (*got)[2].bytes);
+  EXPECT_NEAR(moments[3].mean, 1, 4 / std::sqrt(12.0) * 5 / 128);
+  EXPECT_GE(moments[3].least, -1);
+  EXPECT_LT(moments[3].greatest, 3);
+  EXPECT_LT(moments[3].least, -0.99);
+  EXPECT_GT(moments[3].greatest, 2.99);
+  EXPECT_NEAR(moments[4].mean, 0.25, 0.433 * 5 / 128);
+  EXPECT_EQ(moments[4].square, moments[4].mean);  // zeros and ones
 }
 
 // The document is the table.

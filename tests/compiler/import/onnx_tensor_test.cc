@@ -90,7 +90,7 @@ TEST(ResolveTensor, RefusesWhatDoesNotFit) {
       {Tensor(7, {1}).Text(7, Packed({1, 2})), StatusCode::kInvalidArgument,
        "Tensor 't' has more values in int64_data than the 1 that its shape needs."},
       {Tensor(7, {2}).Text(7, Packed({300})), StatusCode::kInvalidArgument,
-       "Tensor 't' has 1 values in int64_data; its shape needs 2."},
+       "Tensor 't' has 1 value in int64_data; its shape needs 2."},
       {Tensor(1, {2}).Float(4, 1.0f), StatusCode::kInvalidArgument,
        "Tensor 't' has 4 bytes of values; its type and shape need 8."},
       {Tensor(8, {1}), StatusCode::kUnimplemented, "Element type string (8) is not supported."},

@@ -169,6 +169,45 @@ TEST(GpuInterpreter, FragmentsMultiplyInEveryLayoutAndShape) {
   }
 }
 
+// Lane l has rows l / 4 and 8 below it, of columns 2 (l % 4) and the next, and of those 8 further
+// on.
+TEST(GpuInterpreter, WorkitemsHaveElementsOfFragments) {
+  Runner run;
+  const Status status = run("workgroup(32, 1, 1) subgroup(32)", R"(
+    release_dispatches
+    await_dispatches
+    %1 = fragment_load f32.c.16x16 @x, %90, %94 [0]
+    %2 = fragment_elements f32x8 %1
+    %3 = const i32 8
+    %4 = mul i32 %99, %3
+    store @y, %4, %2
+    %5 = fragment_of f32.c.16x16 %2
+    %6 = const i32 256
+    fragment_store @y, %6, %5, %94 [0]
+    %7 = convert f16x8 %2
+    %8 = fragment_of f16.a.16x16 %7
+    %9 = fragment_load f16.b.16x16 @h, %90, %94 [0]
+    %10 = fragment_fill f32.c.16x16 %93
+    %11 = fragment_mma f32.c.16x16 %8, %9, %10
+    %12 = const i32 512
+    fragment_store @y, %12, %11, %94 [0])");
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  for (size_t lane = 0; lane < 32; ++lane) {
+    const size_t row = lane / 4, col = lane % 4 * 2;
+    const size_t at[8] = {row * 16 + col,           row * 16 + col + 1,      (row + 8) * 16 + col,
+                          (row + 8) * 16 + col + 1, row * 16 + col + 8,      row * 16 + col + 9,
+                          (row + 8) * 16 + col + 8, (row + 8) * 16 + col + 9};
+    for (size_t i = 0; i < 8; ++i) EXPECT_EQ(run.y[lane * 8 + i], run.x[at[i]]) << lane << " " << i;
+  }
+  for (size_t i = 0; i < 256; ++i) {
+    EXPECT_EQ(run.y[256 + i], run.x[i]);
+    float sum = 1;  // multiples of 1/128 below 2^15: exact
+    for (size_t k = 0; k < 16; ++k)
+      sum += run.x[i / 16 * 16 + k] * F32FromF16(run.h[k * 16 + i % 16]);
+    EXPECT_EQ(run.y[512 + i], sum);
+  }
+}
+
 TEST(GpuInterpreter, AsyncCopiesTakeEffectAtTheWait) {
   Runner run;
   // Two groups in flight; the second is masked off for half of the workitems.
@@ -339,6 +378,32 @@ const Fault kFaults[] = {
      "which a pending async copy writes"},
     {"two copies to one place", "workgroup(32, 1, 1)", "async_copy @t, %90, %90 [0, 4]",
      "Op 'async_copy' of workitem 1 writes index 0 of buffer 't', which a pending"},
+    {"last arrival orders what was written before", k64,
+     "%0 = const i32 3\n%1 = const i32 64\n%2 = mul i32 %98, %1\n%3 = add i32 %2, %99\n"
+     "store @y, %3, %93\n%4 = last_arrival bool @n, %90, %0\nif () %4 {\n%5 = load f32 @y, %99\n"
+     "yield\n} else {\nyield\n}",
+     "", 3},
+    {"read without the arrival of its writer", k64,
+     "%1 = const i32 64\n%2 = mul i32 %98, %1\n%3 = add i32 %2, %99\nstore @y, %3, %93\n"
+     "%4 = last_arrival bool @n, %98, %91\nif () %4 {\n%5 = load f32 @y, %99\nyield\n} else {\n"
+     "yield\n}",
+     "reads index 0 of buffer 'y', which workitem 0 of the workgroup with the linear id 0 wrote",
+     2},
+    {"read of what was written after the arrival", k64,
+     "%0 = const i32 2\n%1 = const i32 64\n%2 = mul i32 %98, %1\n%3 = add i32 %2, %99\n"
+     "%4 = last_arrival bool @n, %90, %0\nstore @y, %3, %93\nif () %4 {\n%5 = load f32 @y, %99\n"
+     "yield\n} else {\nyield\n}",
+     "reads index 0 of buffer 'y', which workitem 0 of the workgroup with the linear id 0 wrote",
+     2},
+    {"a counter that starts above its count", k64,
+     "%0 = last_arrival bool @n, %90, %90",
+     "makes element 0 of buffer 'n' 1; it counts to 0"},
+    {"last arrival of a part of the workgroup", k64,
+     "%0 = lt bool %99, %92\nif () %0 {\n%1 = last_arrival bool @n, %90, %91\nyield\n} else {\n"
+     "yield\n}",
+     "A barrier is reached by 32 of the 64 workitems"},
+    {"workitems that disagree about the counter", k64, "%0 = last_arrival bool @n, %99, %91",
+     "gets index 1 and count 1 from workitem 1, 0 and 1 from workitem 0, where all must agree"},
     {"misaligned copy", "workgroup(32, 1, 1)", "async_copy @t, %99, %90 [0, 2]",
      "of workitem 1 reaches index 1 of buffer 't', no multiple of its align 2"},
     {"copy out of bounds", "workgroup(32, 1, 1)",

@@ -172,8 +172,25 @@ TEST(GpuKernelVerifier, NamesTheBrokenRule) {
        "not from global to workgroup memory"},
       {"workgroup(32, 1, 1)", "%0 = const i64 0\nasync_copy @h, %0, %0 [0, 4]",
        "copies f32 to f16"},
+      {"workgroup(32, 1, 1)", "%0 = const i32 0\n%1 = last_arrival bool @b, %0, %0",
+       "counts in 'b', which is no 32-bit integer in global memory"},
       {"workgroup(32, 1, 1)", "%0 = const i32 0\natomic_add @p, %0, %0", "names the private 'p'"},
       {"workgroup(32, 1, 1)", "%0 = workitem_id f32 [0]", "must be i32 or i64"},
+      {"workgroup(32, 1, 1)",
+       "%0 = const f32 0\n%1 = fragment_fill f32.c.16x16 %0\n%2 = fragment_elements f32x8 %1",
+       "needs a subgroup size of 32"},
+      {"workgroup(32, 1, 1) subgroup(32)",
+       "%0 = const f32 0\n%1 = fragment_fill f32.c.16x16 %0\n%2 = fragment_elements f32x4 %1",
+       "has f32x4 as elements of f32.c.16x16"},
+      {"workgroup(32, 1, 1) subgroup(32)",
+       "%0 = const f16 0\n%1 = splat f16x8 %0\n%2 = fragment_of f16.b.16x16 %1",
+       "does not work on f16.b.16x16"},
+      {"workgroup(1, 1, 1)", "await_dispatches", "stands in a CPU kernel"},
+      {"workgroup(32, 1, 1)", "await_dispatches\nawait_dispatches", "stands a second time"},
+      {"workgroup(32, 1, 1)",
+       "%0 = const i32 0\n%1 = const i32 1\nfor i32 %2 = %0 to %1 step %1 carry() unroll 0 {\n"
+       "await_dispatches\nyield\n}",
+       "stands inside of a loop or branch"},
   };
   for (const auto& c : cases) {
     const std::string text = fmt::format(

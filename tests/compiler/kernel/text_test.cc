@@ -201,7 +201,7 @@ TEST(ExpandMath, MultipliesSmallPowers) {
     const ValueId value = b.Load(x, b.Index(0), 4);
     const ValueId power = b.F32(exponent, 4);
     b.Store(x, b.Index(0), b.Append1(Opcode::kPow, {DType::kF32, 4}, {value, power}));
-    const Kernel expanded = ExpandMath(std::move(b).Finish(), {true, has_functions});
+    const Kernel expanded = ExpandMath(std::move(b).Finish(), {true, false, has_functions});
     std::string ops;
     for (OpId id : expanded.blocks[0].ops) {
       const OpcodeInfo& info = InfoOf(expanded.ops[id].opcode);

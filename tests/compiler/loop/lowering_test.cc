@@ -19,6 +19,7 @@
 #include "compiler/passes/graph_choose_layouts.h"
 #include "compiler/passes/loop_fuse.h"
 #include "compiler/passes/loop_in_place.h"
+#include "compiler/passes/loop_split_reductions.h"
 #include "tests/sanitized.h"
 
 namespace halyard::loop {
@@ -201,7 +202,7 @@ class LoweringTest : public testing::Test {
     EXPECT_TRUE(b().SetResults(std::move(results)).ok());
     Function row_major = CheckAsStored(tolerance, ns);
     const std::vector<FusionRecord> records = records_;
-    EXPECT_TRUE(graph::ChooseLayouts(module_, 0, 4, nullptr).ok());
+    EXPECT_TRUE(graph::ChooseLayouts(module_, 0, 4, packs_weights_, nullptr).ok());
     with_layouts_ = CheckAsStored(tolerance, ns);
     records_ = records;
     return row_major;
@@ -223,6 +224,14 @@ class LoweringTest : public testing::Test {
     Function in_place = fused;
     WriteInPlace(in_place, nullptr);
     EXPECT_TRUE(VerifyFunction(in_place).ok()) << VerifyFunction(in_place).ToString();
+    Function split = fused;
+    SplitOptions small;
+    small.most_rows = 4;
+    small.least_work = 4;
+    small.least_part = 2;
+    EXPECT_TRUE(SplitReductions(split, small, &splits_).ok());
+    EXPECT_TRUE(VerifyFunction(split).ok())
+        << VerifyFunction(split).ToString() << PrintFunction(split);
     Function merged_only = *lowered;
     MergeLoops(merged_only);
     for (int64_t n : ns) {
@@ -240,6 +249,7 @@ class LoweringTest : public testing::Test {
       Compare(merged_only, values, n, tolerance, "merged");
       Compare(fused, values, n, tolerance, "fused");
       Compare(in_place, values, n, tolerance, "in place");
+      Compare(split, values, n, tolerance, "split");
     }
     return fused;
   }
@@ -257,6 +267,8 @@ class LoweringTest : public testing::Test {
   graph::Module module_;
   std::unique_ptr<graph::Builder> builder_;
   std::vector<FusionRecord> records_;
+  std::vector<SplitRecord> splits_;
+  bool packs_weights_ = true;  // as CPUs do; on GPUs layouts rewrite them
   Function with_layouts_;  // of the last Check
   int node_count_ = 0;
 };
@@ -272,6 +284,60 @@ TEST_F(LoweringTest, ContiguousPointwiseIsOneLoop) {
     %2 = add %0, %1
     %3 = exp %2
     store exp_2[i], %3
+  }
+}
+)");
+}
+
+TEST_F(LoweringTest, ReadersOfOneValueStandSideBySide) {
+  ValueId x = Input("x", {-1, 6}), y = Input("y", {-1, 6});
+  Function f = Check({Op("exp", {Binary("mul", x, y)}), Op("neg", {x})}, 2e-5, {1, 4});
+  ASSERT_EQ(f.kernels.size(), 1u) << Explain();
+  EXPECT_NE(Explain().find("side by side, both read 'x'"), std::string::npos) << Explain();
+
+  EXPECT_EQ(PrintKernel(f, 0), R"(kernel exp_2 nodes("exp_2", "mul_1", "neg_3") {
+  parallel i < 6*n {
+    %0 = load x[i]
+    %1 = load y[i]
+    %2 = mul %0, %1
+    %3 = exp %2
+    store exp_2[i], %3
+    %4 = neg %0
+    store neg_3[i], %4
+  }
+}
+)");
+}
+
+TEST_F(LoweringTest, NothingStandsBesideWhatItNeeds) {
+  // The last kernel reads x as the first does, and a sum over all that the first wrote.
+  ValueId x = Input("x", {100, 60});
+  ValueId e = Op("exp", {x});
+  Function f = Check({e, Binary("mul", x, Reduce("reduce_sum", e, {0, 1}))});
+  EXPECT_GT(f.kernels.size(), 1u) << PrintFunction(f);
+}
+
+TEST_F(LoweringTest, LongReductionsAreCutIntoParts) {
+  ValueId x = Input("x", {2, 65536});
+  ValueId mean = Binary("mul", Reduce("reduce_sum", Op("exp", {x}), {1}), Scalar(1.0 / 65536));
+  Function f = Check({Op("neg", {mean}), Reduce("reduce_max", x, {0, 1})}, 2e-3);
+  const size_t before = f.kernels.size();
+  std::vector<SplitRecord> records;
+  ASSERT_TRUE(SplitReductions(f, {}, &records).ok());
+  ASSERT_EQ(records.size(), 2u) << PrintFunction(f);
+  EXPECT_EQ(records[0].parts, 16);
+  EXPECT_EQ(f.kernels.size(), before + 2);
+  EXPECT_EQ(PrintKernel(f, 0),
+            R"(kernel reduce_sum_2_parts nodes("reduce_sum_2", "exp_1", "neg_4", "mul_3") {
+  parallel i < 2 {
+    parallel part < 16 {
+      %0 = reduce sum r < 4096 {
+        %1 = load x[65536*i + 4096*part + r]
+        %2 = exp %1
+        yield %2
+      }
+      store reduce_sum_2_part[16*i + part], %0
+    }
   }
 }
 )");
@@ -363,6 +429,7 @@ TEST_F(LoweringTest, RandomConvolutionalNetworksWithLayouts) {
   for (int network = 0; network < networks; ++network) {
     module_ = graph::Module();
     builder_ = nullptr;
+    packs_weights_ = network % 2 == 0;
     graph::AddGraph(module_, "main");
     auto pick = [&](int64_t lo, int64_t hi) {
       return lo + static_cast<int64_t>(random_() % static_cast<uint64_t>(hi - lo + 1));

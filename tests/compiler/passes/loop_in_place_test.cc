@@ -24,6 +24,7 @@ class InPlaceTest : public testing::Test {
   buffer y: f32[8] output
   buffer a: f32[8] temp
   buffer b: f32[8] temp
+  buffer c: f32[8] output
   kernel first {
     parallel i < 8 {
       %0 = load x[i]
@@ -80,6 +81,20 @@ TEST_F(InPlaceTest, NotWhenTheOldValueIsReadLater) {
       store y[i], %2
     }
 )");
+  EXPECT_TRUE(records_.empty());
+}
+
+// A kernel with two results reads the old value again after it has stored the first.
+TEST_F(InPlaceTest, NotWhenTheSameElementIsReadAfterTheStore) {
+  constexpr const char kStoreThenRead[] = R"(    parallel i < 8 {
+      %0 = load a[i]
+      %1 = neg %0
+      store b[i], %1
+      %2 = load a[i]
+      store c[i], %2
+    }
+)";
+  Run(kStoreThenRead, kReadB);
   EXPECT_TRUE(records_.empty());
 }
 

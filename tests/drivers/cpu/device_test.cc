@@ -84,6 +84,27 @@ TEST(CpuDevice, MemoryLimitIsKept) {
   EXPECT_EQ(second.status().message(),
             "A buffer of 401 bytes does not fit 'cpu:0': 400 of 1000 bytes are left.");
   EXPECT_TRUE(device->AllocateBuffer(hal::MemoryKind::kDevice, 400).ok());
+  EXPECT_FALSE(device->AllocateBuffer(hal::MemoryKind::kStaging, 401).ok());
+}
+
+// Its staging memory is the host's, which the limit of its own says nothing about.
+TEST(CpuDevice, TheLimitOfADeviceWithMemoryOfItsOwnIsForThatOnly) {
+  CpuOptions options;
+  options.memory_bytes = 1000;
+  options.synthetic = 1;
+  Ref<CpuDevice> device = Open(options);
+  {
+    Result<Ref<hal::Buffer>> own = device->AllocateBuffer(hal::MemoryKind::kDevice, 600);
+    ASSERT_TRUE(own.ok());
+    Result<Ref<hal::Buffer>> staging = device->AllocateBuffer(hal::MemoryKind::kStaging, 5000);
+    ASSERT_TRUE(staging.ok()) << staging.status().ToString();
+    EXPECT_EQ(device->AllocateBuffer(hal::MemoryKind::kDevice, 401).status().message(),
+              "A buffer of 401 bytes does not fit 'cpu:0': 400 of 1000 bytes are left.");
+    EXPECT_EQ(device->memory_statistics().live_bytes, 5600);
+  }
+  EXPECT_EQ(device->memory_statistics().live_bytes, 0);
+  EXPECT_EQ(device->memory_statistics().peak_bytes, 5600);
+  EXPECT_TRUE(device->AllocateBuffer(hal::MemoryKind::kDevice, 1000).ok());
 }
 
 // The caller runs its own work: no thread is started and nobody is woken.

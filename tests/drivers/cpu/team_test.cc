@@ -64,10 +64,10 @@ void JoinWith(Team& team, int helpers, int late_us) {
   for (int i = 0; i < helpers; ++i) {
     threads.emplace_back([&team, i, late_us] {
       std::this_thread::sleep_for(std::chrono::microseconds(i * late_us));
-      team.Join();
+      team.Help();
     });
   }
-  team.Join();
+  team.Lead();
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -80,7 +80,8 @@ TEST(Team, RunsEveryUnitOnceInStageOrder) {
         const int64_t sizes[] = {0, 1, 2, 3, 7, 64, 1000};
         for (int s = 0; s < 200; ++s) units.push_back(sizes[random() % std::size(sizes)]);
         Counted work(units);
-        Team team(work, helpers + 1, spin_us, false);
+        Team team;
+        team.Prepare(work, helpers + 1, spin_us, false);
         JoinWith(team, helpers, late_us);
         EXPECT_EQ(work.CompleteStages(), units.size());
         EXPECT_EQ(work.early(), 0);
@@ -91,14 +92,16 @@ TEST(Team, RunsEveryUnitOnceInStageOrder) {
 
 TEST(Team, AThreadAloneDoesTheSharesOfAll) {
   Counted work({5, 0, 100000, 1});
-  Team team(work, 16, 50, false);
-  team.Join();
+  Team team;
+  team.Prepare(work, 16, 50, false);
+  team.Lead();
   EXPECT_EQ(work.CompleteStages(), 4u);
 }
 
 TEST(Team, TakesMoreThreadsThanShares) {
   Counted work(std::vector<int64_t>(50, 300));
-  Team team(work, 4096, 5, false);
+  Team team;
+  team.Prepare(work, 4096, 5, false);
   JoinWith(team, 80, 0);
   EXPECT_EQ(work.CompleteStages(), 50u);
   EXPECT_EQ(work.early(), 0);
@@ -106,7 +109,8 @@ TEST(Team, TakesMoreThreadsThanShares) {
 
 TEST(Team, HandsOutSingleUnitsWhenAsked) {
   Counted work({5000});
-  Team team(work, 2, 50, true);
+  Team team;
+  team.Prepare(work, 2, 50, true);
   JoinWith(team, 1, 0);
   EXPECT_EQ(work.CompleteStages(), 1u);
   EXPECT_EQ(work.largest(), 1);
@@ -115,10 +119,79 @@ TEST(Team, HandsOutSingleUnitsWhenAsked) {
 TEST(Team, EndsAfterTheStageThatFails) {
   Counted work({10, 20, 30, 40});
   work.fail_stage = 1;
-  Team team(work, 3, 50, false);
+  Team team;
+  team.Prepare(work, 3, 50, false);
   JoinWith(team, 2, 0);
   EXPECT_EQ(work.CompleteStages(), 2u);
 }
+
+TEST(Team, HelpersOfAnExecutorComeAndGo) {
+  const auto executor = MakeExecutor(4, {});
+  ASSERT_TRUE(executor.ok());
+  std::mt19937 random(3);
+  for (int run = 0; run < 2000; ++run) {
+    std::vector<int64_t> units;
+    for (uint32_t s = random() % 6; s > 0; --s) units.push_back(random() % 40);
+    Counted work(units);  // gone before late helpers look
+    RunStaged(work, **executor, run % 3 == 0 ? 0 : 20, run % 2 == 0);
+    ASSERT_EQ(work.CompleteStages(), units.size());
+    ASSERT_EQ(work.early(), 0);
+  }
+}
+
+// Keeps invitations for later.
+class LateExecutor final : public Executor {
+ public:
+  int concurrency() const override { return 3; }
+  void ParallelFor(int64_t count, int64_t, RangeBody body) override { body(0, count); }
+  void Invite(const std::shared_ptr<Invitation>& invitation, int count) override {
+    for (int i = 0; i < count; ++i) invitations.push_back(invitation);
+  }
+  std::vector<std::shared_ptr<Invitation>> invitations;
+};
+
+void RunWithLateHelpers() {
+  LateExecutor executor;
+  for (int run = 0; run < 10; ++run) {
+    Counted work({3, 50, 0, 7});
+    RunStaged(work, executor, 20, false);
+    ASSERT_EQ(work.CompleteStages(), 4u);
+  }
+  // The teams of this thread wait for helpers, so that the later runs have invited nobody.
+  const size_t before = executor.invitations.size();
+  EXPECT_EQ(before, 8u);
+  for (const std::shared_ptr<Invitation>& invitation : executor.invitations) {
+    invitation->Accept();
+    invitation->Return();
+  }
+  Counted work({3, 50, 0, 7});
+  RunStaged(work, executor, 20, false);
+  EXPECT_EQ(work.CompleteStages(), 4u);
+  EXPECT_EQ(executor.invitations.size(), before + 2);
+  for (size_t i = before; i < executor.invitations.size(); ++i) executor.invitations[i]->Return();
+}
+
+// On a thread of its own, which has teams of its own.
+// Otherwise they and what they own stay with the library of threads until the process ends.
+TEST(Executor, ItsEndTakesBackWhatNobodyAccepted) {
+  struct Counting final : Invitation {
+    std::atomic<int> accepted{0}, returned{0};
+    void Accept() override { accepted.fetch_add(1); }
+    void Return() override { returned.fetch_add(1); }
+  };
+  for (int round = 0; round < 20; ++round) {
+    auto invitation = std::make_shared<Counting>();
+    {
+      auto executor = MakeExecutor(3, {}).value();
+      executor->Invite(invitation, 500);
+    }
+    EXPECT_EQ(invitation->returned.load(), 500);
+    EXPECT_LE(invitation->accepted.load(), 500);
+    EXPECT_EQ(invitation.use_count(), 1);  // no task holds it
+  }
+}
+
+TEST(Team, NobodyWaitsForHelpersThatHaveNotCome) { std::thread(RunWithLateHelpers).join(); }
 
 }  // namespace
 }  // namespace halyard::drivers::cpu

@@ -6,50 +6,21 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <tuple>
-#include <type_traits>
+
+#include "tests/same_signature.h"
 
 #if __has_include(<cuda.h>)
 #include <cuda.h>
 
+// From 12.8 on cuda.h puts a version with the same parameters in its place; we take the one that
+// all drivers have.
+#ifdef cuEventElapsedTime
+#undef cuEventElapsedTime
+extern "C" decltype(cuEventElapsedTime_v2) cuEventElapsedTime;
+#endif
+
 namespace halyard::drivers::cuda {
 namespace {
-
-// What matters to a call of a parameter: pointers match pointers of the same depth to things of the
-// same size; numbers match by size and kind. Enumerations are numbers of 4 bytes.
-template <typename T, typename = void>
-inline constexpr size_t kSizeOf = 0;  // void and what is never defined
-template <typename T>
-inline constexpr size_t kSizeOf<T, std::enable_if_t<(sizeof(T) > 0)>> = sizeof(T);
-
-template <typename A, typename B>
-constexpr bool Match() {
-  if constexpr (std::is_function_v<A> || std::is_function_v<B>) {
-    return std::is_function_v<A> == std::is_function_v<B>;
-  } else if constexpr (std::is_pointer_v<A> && std::is_pointer_v<B>) {
-    using PointeeA = std::remove_pointer_t<A>;
-    using PointeeB = std::remove_pointer_t<B>;
-    return std::is_const_v<PointeeA> == std::is_const_v<PointeeB> &&
-           Match<std::remove_const_t<PointeeA>, std::remove_const_t<PointeeB>>();
-  } else {
-    return std::is_pointer_v<A> == std::is_pointer_v<B> && kSizeOf<A> == kSizeOf<B> &&
-           std::is_class_v<A> == std::is_class_v<B> &&
-           std::is_floating_point_v<A> == std::is_floating_point_v<B>;
-  }
-}
-
-template <typename A, typename B>
-struct SameSignature;
-template <typename ReturnA, typename... A, typename ReturnB, typename... B>
-struct SameSignature<ReturnA (*)(A...), ReturnB (*)(B...)> {
-  static constexpr bool Check() {
-    if constexpr (sizeof...(A) != sizeof...(B)) {
-      return false;
-    } else {
-      return Match<ReturnA, ReturnB>() && (Match<A, B>() && ...);
-    }
-  }
-};
 
 // From 13.0 on the declarations have the versions that the table names.
 #if CUDA_VERSION >= 13000
@@ -140,22 +111,9 @@ TEST(CudaApiTest, NumbersAreTheToolkits) {
   HY_SAME_NUMBER(CUDA_ERROR_MPS_CLIENT_TERMINATED);
   HY_SAME_NUMBER(CUDA_ERROR_EXTERNAL_DEVICE);
   HY_SAME_NUMBER(CUDA_ERROR_UNKNOWN);
-  HY_SAME_NUMBER(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
-  HY_SAME_NUMBER(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X);
-  HY_SAME_NUMBER(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y);
-  HY_SAME_NUMBER(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z);
-  HY_SAME_NUMBER(CU_DEVICE_ATTRIBUTE_WARP_SIZE);
-  HY_SAME_NUMBER(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
-  HY_SAME_NUMBER(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-  HY_SAME_NUMBER(CU_DEVICE_ATTRIBUTE_INTEGRATED);
-  HY_SAME_NUMBER(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
-  HY_SAME_NUMBER(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
-  HY_SAME_NUMBER(CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING);
-  HY_SAME_NUMBER(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
-  HY_SAME_NUMBER(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-  HY_SAME_NUMBER(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
-  HY_SAME_NUMBER(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
-  HY_SAME_NUMBER(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
+#define HY_SAME_ATTRIBUTE(name, number) HY_SAME_NUMBER(CU_DEVICE_ATTRIBUTE_##name);
+  HY_CUDA_ATTRIBUTES(HY_SAME_ATTRIBUTE)
+#undef HY_SAME_ATTRIBUTE
   HY_SAME_NUMBER(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
   HY_SAME_NUMBER(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
   HY_SAME_NUMBER(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
@@ -167,8 +125,10 @@ TEST(CudaApiTest, NumbersAreTheToolkits) {
   HY_SAME_NUMBER(CU_MEM_LOCATION_TYPE_DEVICE);
   HY_SAME_NUMBER(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   HY_SAME_NUMBER(CU_MEMORYTYPE_UNIFIED);
+  HY_SAME_NUMBER(CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK);
   HY_SAME_NUMBER(CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED);
   HY_SAME_NUMBER(CU_STREAM_NON_BLOCKING);
+  HY_SAME_NUMBER(CU_STREAM_CAPTURE_MODE_RELAXED);
   HY_SAME_NUMBER(CU_EVENT_BLOCKING_SYNC);
   HY_SAME_NUMBER(CU_EVENT_DISABLE_TIMING);
   HY_SAME_NUMBER(CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC);

@@ -52,6 +52,20 @@ TEST(VulkanPhysicalDevice, ReasonsToSkipNameWhatIsMissing) {
   EXPECT_EQ(ReasonToSkip(device), "it has no queue for computing.");
 }
 
+TEST(VulkanPhysicalDevice, AutoTakesGpusAlone) {
+  PhysicalDevice device = SoundDevice();
+  for (const auto type :
+       {VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU,
+        VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU}) {
+    device.properties.deviceType = type;
+    EXPECT_EQ(ReasonToLeaveOut(device), "");
+  }
+  device.properties.deviceType = VK_PHYSICAL_DEVICE_TYPE_CPU;
+  EXPECT_EQ(ReasonToLeaveOut(device), "it is the processor, which 'cpu:0' is too");
+  device.properties.deviceType = VK_PHYSICAL_DEVICE_TYPE_OTHER;
+  EXPECT_NE(ReasonToLeaveOut(device), "");
+}
+
 TEST(VulkanPhysicalDevice, FamiliesForOnePurposeAreChosen) {
   PhysicalDevice device = SoundDevice();
   const VkQueueFlags copy = VK_QUEUE_TRANSFER_BIT, compute = VK_QUEUE_COMPUTE_BIT | copy;

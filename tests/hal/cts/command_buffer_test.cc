@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recordings: what runs, in which order, with which buffers, how often, and what is refused.
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <random>
 
-#include "tests/heap_watch.h"
 #include "tests/hal/cts/cts.h"
+#include "tests/heap_watch.h"
 
 namespace halyard::cts {
 namespace {
@@ -255,6 +256,51 @@ HAL_CASE(CommandErrorRecordBecomesAStatusThatNamesTheSite) {
   // Each submission has a record of its own.
   table = Whole(good);
   EXPECT_OK(RunNow(commands.get(), {&table, 1}));
+}
+
+HAL_CASE(CommandTimeIsThatOfTheDevice) {
+  Ref<hal::Executable> executable = LoadKernels();
+  Ref<hal::Buffer> in = Upload(Iota(0, 8)), out = Upload(Iota(100, 8));
+  Ref<hal::CommandBuffer> commands = NewCommands();
+  CommandRange bindings[2] = {CommandRange::Slot(0, 0, 64), WholeDirect(out)};
+  for (int64_t added : {7, 9}) {
+    EXPECT_OK(commands->Dispatch(AddCommand(executable.get(), bindings, added, 8)));
+    EXPECT_OK(commands->Barrier());
+  }
+  EXPECT_OK(commands->Finish());
+  const auto time = MakeRef<hal::CommandTime>();
+  const hal::BufferRange table = Whole(in);
+  hal::SubmitInfo info;
+  info.commands = commands.get();
+  info.bindings = {&table, 1};
+  info.time = time.get();
+  int64_t before = 0;
+  for (int run = 0; run < 3; ++run) {
+    Ref<hal::Semaphore> semaphore = NewSemaphore();
+    const hal::SemaphorePoint gate{semaphore.get(), 1}, done{semaphore.get(), 2};
+    info.ordering.waits = {&gate, 1};
+    info.ordering.signals = {&done, 1};
+    EXPECT_OK(device_->Submit(0, info));
+    EXPECT_EQ(time->nanoseconds(), run == 0 ? -1 : before);
+    // What waits before the commands does not count.
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_OK(semaphore->Signal(1));
+    EXPECT_OK(WaitFor(semaphore.get(), 2));
+    const int64_t passed = (std::chrono::steady_clock::now() - start) / std::chrono::nanoseconds(1);
+    EXPECT_GE(time->nanoseconds(), before);
+    EXPECT_LE(time->nanoseconds(), before + passed + 2000);  // a device's clock may tick coarsely
+    before = time->nanoseconds();
+  }
+  EXPECT_EQ(Download(out.get()), Iota(9, 8));
+  // A submission that fails adds nothing.
+  Ref<hal::Semaphore> semaphore = NewSemaphore();
+  const hal::SemaphorePoint gate{semaphore.get(), 1}, done{semaphore.get(), 2};
+  info.ordering.waits = {&gate, 1};
+  info.ordering.signals = {&done, 1};
+  EXPECT_OK(device_->Submit(0, info));
+  semaphore->Fail(Unavailable("no more"));
+  EXPECT_FAILS(WaitFor(semaphore.get(), 2), kUnavailable, "no more");
+  EXPECT_EQ(time->nanoseconds(), before);
 }
 
 HAL_CASE(CommandRecordingIsChecked) {

@@ -51,6 +51,10 @@ std::vector<Backend> AllBackends() {
   discrete.name = "cpu_discrete";
   discrete.path = "cpu:0?discrete=7";
   discrete.maps_device_memory = discrete.imports_host_memory = false;
+  Backend synthetic = discrete;
+  synthetic.name = "cpu_synthetic";
+  synthetic.path =
+      "cpu:1?synthetic=1&speed_percent=50&link_bytes_per_s=200000000&link_latency_us=20";
   // On the stand-in for libcuda, unless HALYARD_CUDA_LIBRARY names the real one.
   Backend cuda = cpu;
   cuda.name = cuda.path = "cuda";
@@ -70,7 +74,7 @@ std::vector<Backend> AllBackends() {
   vulkan_lanes.name = "vulkan_lanes";
   vulkan_lanes.path = "vulkan:0?queues=3";
   for (Backend backend :
-       {null, cpu, one_thread, discrete, cuda, cuda_graphs, vulkan, vulkan_lanes}) {
+       {null, cpu, one_thread, discrete, synthetic, cuda, cuda_graphs, vulkan, vulkan_lanes}) {
     backends.push_back(backend);
     backend.name += "_validated";
     backend.is_validated = true;

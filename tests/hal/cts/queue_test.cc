@@ -250,12 +250,16 @@ HAL_CASE(DeviceDescribesItself) {
   EXPECT_TRUE(device_->capabilities().identity.driver_name.known());
   // What is unknown has no value, and what is known is not 0 where 0 makes no sense.
   hal::VisitFields(device_->capabilities(),
-                   [](std::string_view name, std::string_view value, hal::Source s) {
-                     EXPECT_EQ(value.empty(), s == hal::Source::kUnknown) << name;
-                     if (name.find("size_bytes") != std::string_view::npos) {
-                       EXPECT_NE(value, "0") << name;
+                   [](const hal::FieldView& field) {
+                     EXPECT_EQ(field.text.empty(), field.source == hal::Source::kUnknown)
+                         << field.name;
+                     if (field.name.find("size_bytes") != std::string_view::npos) {
+                       EXPECT_NE(field.text, "0") << field.name;
                      }
                    });
+  hal::VisitFields(device_->ReadState(), [](const hal::FieldView& field) {
+    EXPECT_EQ(field.text.empty(), field.source == hal::Source::kUnknown) << field.name;
+  });
   Result<hal::LinkInfo> self = device_->LinkTo(*device_);
   EXPECT_OK(self);
 }

@@ -19,11 +19,16 @@ long fake_cuda_call_count(const char* function);
 long fake_cuda_live_count(char* text, int size);
 // Forgets failures, those to come and those that stay.
 void fake_cuda_reset();
+// The version that the stand-in for cuBLASLt says it is, 130100 at first.
+void fake_cublaslt_set_version(long version);
 // How many devices cuDeviceGetCount tells.
 void fake_cuda_set_device_count(int count);
 // Operations of a stream start up to so many microseconds late.
 void fake_cuda_set_delay_us(int most);
 // Holds every stream before its next operation until it is called with 0.
 void fake_cuda_hold_streams(int is_held);
+// Answers what the GPU of the recording answered (recording.h); "": no longer. FAKE_CUDA_RECORDING
+// names one from the start.
+void fake_cuda_play(const char* path);
 
 }  // extern "C"

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "tests/drivers/cuda/fake_libcuda/recording.h"
 #include "tests/drivers/cuda/fake_libcuda/state.h"
 
 namespace halyard::fake_cuda {
@@ -19,6 +20,7 @@ FAKE_API CUresult cuInit(unsigned int) {
 FAKE_API CUresult cuDriverGetVersion(int* version) {
   FAKE_ENTER(cuDriverGetVersion);
   *version = TheState().version;
+  RecordedNumber("cuDriverGetVersion", version);
   return CUDA_SUCCESS;
 }
 
@@ -62,30 +64,45 @@ FAKE_API CUresult cuDeviceGet(CUdevice* device, int ordinal) {
 
 FAKE_API CUresult cuDeviceGetName(char* name, int size, CUdevice device) {
   FAKE_ENTER(cuDeviceGetName);
+  if (RecordedText("cuDeviceGetName", name, static_cast<size_t>(size))) return CUDA_SUCCESS;
   std::snprintf(name, static_cast<size_t>(size), "Stand-in %d", device);
   return CUDA_SUCCESS;
 }
 
 FAKE_API CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
   FAKE_ENTER(cuDeviceGetUuid_v2);
+  if (const std::string* hex = Recorded("cuDeviceGetUuid_v2"); hex && hex->size() == 32) {
+    for (size_t i = 0; i < 16; ++i) {
+      uuid->bytes[i] = static_cast<char>(std::stoi(hex->substr(2 * i, 2), nullptr, 16));
+    }
+    return CUDA_SUCCESS;
+  }
   for (int i = 0; i < 16; ++i) uuid->bytes[i] = static_cast<char>(0xf0 + device + i);
   return CUDA_SUCCESS;
 }
 
 FAKE_API CUresult cuDeviceGetPCIBusId(char* text, int size, CUdevice device) {
   FAKE_ENTER(cuDeviceGetPCIBusId);
+  if (RecordedText("cuDeviceGetPCIBusId", text, static_cast<size_t>(size))) return CUDA_SUCCESS;
   std::snprintf(text, static_cast<size_t>(size), "0000:%02X:00.0", 0x1b + device);
   return CUDA_SUCCESS;
 }
 
 FAKE_API CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice) {
   FAKE_ENTER(cuDeviceTotalMem_v2);
+  if (RecordedNumber("cuDeviceTotalMem_v2", bytes)) return CUDA_SUCCESS;
   *bytes = kDeviceBytes;
   return CUDA_SUCCESS;
 }
 
 FAKE_API CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   FAKE_ENTER(cuMemGetInfo_v2);
+  std::vector<unsigned long long> numbers;
+  if (RecordedNumbers("cuMemGetInfo_v2", &numbers, 2)) {
+    *free = numbers[0];
+    *total = numbers[1];
+    return CUDA_SUCCESS;
+  }
   State& state = TheState();
   std::lock_guard lock(state.mutex);
   size_t used = 0;
@@ -100,6 +117,10 @@ FAKE_API CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
 FAKE_API CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
   FAKE_ENTER(cuDeviceGetAttribute);
   if (!IsDevice(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (IsPlaying()) {
+    const std::string call = "cuDeviceGetAttribute " + std::to_string(attribute);
+    return RecordedNumber(call, value) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  }
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
       *value = TheState().capability / 10;

@@ -66,6 +66,13 @@ Task CopyTask(const CUDA_MEMCPY3D& parameters) {
   return task;
 }
 
+Task ChildTask(CUgraph child) {
+  Task task;
+  task.kind = Task::Kind::kGraph;
+  task.child = std::make_shared<TaskGraph>(child->tasks);
+  return task;
+}
+
 CUresult AddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
                  Task task) {
   graph->nodes.push_back(std::make_unique<CUgraphNode_st>());
@@ -143,6 +150,13 @@ FAKE_API CUresult cuGraphCreate(CUgraph* graph, unsigned int) {
   return CUDA_SUCCESS;
 }
 
+CUgraph NewGraph(TaskGraph tasks) {
+  auto* graph = new CUgraph_st;
+  graph->tasks = std::move(tasks);
+  CountLive("graph", 1);
+  return graph;
+}
+
 FAKE_API CUresult cuGraphDestroy(CUgraph graph) {
   const CUresult injected = Enter("cuGraphDestroy");
   delete graph;
@@ -176,6 +190,26 @@ FAKE_API CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph,
                                       const CUgraphNode* dependencies, size_t count) {
   FAKE_ENTER(cuGraphAddEmptyNode);
   return AddNode(node, graph, dependencies, count, Task());
+}
+
+FAKE_API CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph,
+                                           const CUgraphNode* dependencies, size_t count,
+                                           CUgraph child) {
+  FAKE_ENTER(cuGraphAddChildGraphNode);
+  return AddNode(node, graph, dependencies, count, ChildTask(child));
+}
+
+FAKE_API CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                                     CUgraph child) {
+  FAKE_ENTER(cuGraphExecChildGraphNodeSetParams);
+  // Its nodes must be those of before, with other parameters.
+  const std::vector<Task>& now = child->tasks.tasks;
+  const std::vector<Task>& before = exec->tasks->tasks[node->index].child->tasks;
+  const bool is_same =
+      std::equal(now.begin(), now.end(), before.begin(), before.end(),
+                 [](const Task& a, const Task& b) { return a.kind == b.kind && a.name == b.name; });
+  constexpr auto kUpdateFailure = static_cast<CUresult>(910);
+  return is_same ? SetTask(exec, node, ChildTask(child)) : kUpdateFailure;
 }
 
 FAKE_API CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* from,

@@ -10,7 +10,6 @@
 #include "tests/drivers/cuda/fake_libcuda/state.h"
 
 namespace halyard::fake_cuda {
-namespace {
 
 void Fault(const std::string& what) {
   State& state = TheState();
@@ -19,6 +18,8 @@ void Fault(const std::string& what) {
   state.sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
   state.changed.notify_all();
 }
+
+namespace {
 
 bool IsAllocated(CUdeviceptr address, size_t bytes, uintptr_t* out_end = nullptr) {
   std::lock_guard lock(TheState().mutex);
@@ -72,6 +73,12 @@ void RunTask(const Task& task) {
       return;
     case Task::Kind::kKernel:
       return RunKernel(task);
+    case Task::Kind::kCall:
+      return task.call();
+    case Task::Kind::kGraph: {
+      thread_local std::minstd_rand random(7);
+      return RunGraph(*task.child, random);
+    }
     case Task::Kind::kCopy:
       if (!IsAllocated(task.source, task.bytes) || !IsAllocated(task.target, task.bytes)) {
         return Fault("a copy leaves what is allocated");

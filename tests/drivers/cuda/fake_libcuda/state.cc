@@ -62,7 +62,9 @@ bool IsPolling(std::string_view function) {
 
 bool NeedsContext(std::string_view function) {
   return function.rfind("cuInit", 0) != 0 && function.rfind("cuDevice", 0) != 0 &&
-         function.rfind("cuDriver", 0) != 0 && function.rfind("cuCtx", 0) != 0;
+         function.rfind("cuDriver", 0) != 0 && function.rfind("cuCtx", 0) != 0 &&
+         (function.rfind("cublasLt", 0) != 0 || function == "cublasLtCreate" ||
+          function == "cublasLtMatmul" || function == "cublasLtMatmulAlgoGetHeuristic");
 }
 
 std::vector<CUcontext>& CurrentContexts() {

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,6 +46,8 @@ struct CUmemPoolHandle_st {
 struct EventState {
   uint64_t recorded = 0;
   uint64_t reached = 0;
+  std::chrono::steady_clock::time_point reached_at;
+  bool is_timed = false;
 };
 
 struct CUevent_st {
@@ -56,9 +60,12 @@ namespace halyard::fake_cuda {
 
 using namespace drivers::cuda;  // NOLINT: the API that is played here
 
-// A kernel with its arguments, a copy or a fill: a node of a graph or an operation of a stream.
+struct TaskGraph;
+
+// A kernel with its arguments, a copy, a fill, a part of a library call or a graph: a node of a
+// graph or an operation of a stream.
 struct Task {
-  enum class Kind : uint8_t { kEmpty, kKernel, kCopy, kFill } kind = Kind::kEmpty;
+  enum class Kind : uint8_t { kEmpty, kKernel, kCopy, kFill, kCall, kGraph } kind = Kind::kEmpty;
   CUfunction function = nullptr;
   int64_t grid[3] = {1, 1, 1};
   std::vector<uint64_t> arguments;
@@ -67,6 +74,9 @@ struct Task {
   size_t bytes = 0;  // copies
   uint32_t value = 0, element_bytes = 1;
   size_t pitch = 0, width = 0, height = 1;  // fills; width in elements
+  std::string name;                         // of calls: what it would be as a kernel
+  std::function<void()> call;
+  std::shared_ptr<const TaskGraph> child;
 };
 
 // Tasks and what each comes after, by index.
@@ -131,7 +141,12 @@ void RunTask(const Task& task);
 // The tasks in a random order that their dependencies allow.
 void RunGraph(const TaskGraph& graph, std::minstd_rand& random);
 
-// Appends to the stream's queue.
+// The context is broken from here on, as after an access to memory that is not there.
+void Fault(const std::string& what);
+
+CUgraph NewGraph(TaskGraph tasks);
+
+// Appends to the stream's queue, or to what is captured of it.
 CUresult Enqueue(CUstream stream, Operation operation);
 
 #define FAKE_ENTER(name)                           \

@@ -14,6 +14,7 @@ struct CUstream_st {
   bool is_ending = false;
   std::minstd_rand random;
   std::thread thread;
+  std::unique_ptr<fake_cuda::TaskGraph> capture;  // while it is captured
 };
 
 }  // namespace halyard::drivers::cuda
@@ -40,6 +41,7 @@ void RunOperation(Operation& operation, CUstream stream, std::unique_lock<std::m
       break;
     case Operation::Kind::kRecord:
       operation.event->reached = std::max(operation.event->reached, operation.recording);
+      operation.event->reached_at = std::chrono::steady_clock::now();
       break;
     case Operation::Kind::kWaitEvent:
       state.changed.wait(lock, [&] {
@@ -82,8 +84,38 @@ void Serve(CUstream stream) {
 CUresult Enqueue(CUstream stream, Operation operation) {
   State& state = TheState();
   std::lock_guard lock(state.mutex);
+  if (stream->capture) {
+    if (operation.kind != Operation::Kind::kTask) return CUDA_ERROR_NOT_SUPPORTED;
+    const size_t count = stream->capture->tasks.size();
+    stream->capture->tasks.push_back(std::move(operation.task));
+    stream->capture->after.emplace_back();
+    if (count > 0) stream->capture->after.back().push_back(count - 1);
+    return CUDA_SUCCESS;
+  }
   stream->queue.push_back(std::move(operation));
   state.changed.notify_all();
+  return CUDA_SUCCESS;
+}
+
+FAKE_API CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode) {
+  FAKE_ENTER(cuStreamBeginCapture_v2);
+  std::lock_guard lock(TheState().mutex);
+  if (stream->capture) return CUDA_ERROR_INVALID_VALUE;
+  stream->capture = std::make_unique<TaskGraph>();
+  return CUDA_SUCCESS;
+}
+
+FAKE_API CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+  const CUresult injected = Enter("cuStreamEndCapture");
+  std::unique_ptr<TaskGraph> captured;
+  {
+    std::lock_guard lock(TheState().mutex);
+    captured = std::move(stream->capture);
+  }
+  *graph = nullptr;
+  if (injected != CUDA_SUCCESS) return injected;
+  if (!captured) return CUDA_ERROR_INVALID_VALUE;
+  *graph = NewGraph(std::move(*captured));
   return CUDA_SUCCESS;
 }
 
@@ -131,9 +163,10 @@ FAKE_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int
   return Enqueue(stream, std::move(operation));
 }
 
-FAKE_API CUresult cuEventCreate(CUevent* event, unsigned int) {
+FAKE_API CUresult cuEventCreate(CUevent* event, unsigned int flags) {
   FAKE_ENTER(cuEventCreate);
   *event = new CUevent_st;
+  (*event)->state->is_timed = (flags & CU_EVENT_DISABLE_TIMING) == 0;
   CountLive("event", 1);
   return CUDA_SUCCESS;
 }
@@ -175,6 +208,20 @@ FAKE_API CUresult cuEventSynchronize(CUevent event) {
   state.changed.wait(
       lock, [&] { return recorded->reached >= recording || state.sticky != CUDA_SUCCESS; });
   return state.sticky;
+}
+
+FAKE_API CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
+  FAKE_ENTER(cuEventElapsedTime);
+  State& state = TheState();
+  std::lock_guard lock(state.mutex);
+  for (const CUevent event : {start, end}) {
+    if (!event->state->is_timed || event->state->recorded == 0) return CUDA_ERROR_INVALID_HANDLE;
+    if (event->state->reached < event->state->recorded) return CUDA_ERROR_NOT_READY;
+  }
+  *milliseconds =
+      std::chrono::duration<float, std::milli>(end->state->reached_at - start->state->reached_at)
+          .count();
+  return CUDA_SUCCESS;
 }
 
 FAKE_API CUresult cuMemcpyAsync(CUdeviceptr target, CUdeviceptr source, size_t bytes,

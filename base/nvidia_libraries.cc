@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/nvidia_libraries.h"
+
+#include <glob.h>
+
+#include <algorithm>
+
+#include "base/env.h"
+#include "base/status.h"
+
+namespace halyard {
+
+std::vector<std::string> FilesMatching(const std::string& pattern) {
+  std::vector<std::string> paths;
+  glob_t found{};
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0) {
+    for (size_t i = 0; i < found.gl_pathc; ++i) paths.emplace_back(found.gl_pathv[i]);
+  }
+  globfree(&found);
+  std::reverse(paths.begin(), paths.end());
+  return paths;
+}
+
+std::vector<std::string> NvidiaLibraryCandidates(std::string_view name,
+                                                 std::span<const std::string_view> versions) {
+  std::vector<std::string> candidates;
+  for (const std::string_view version : versions) {
+    candidates.push_back(fmt::format("{}.so.{}", name, version));
+  }
+  candidates.push_back(fmt::format("{}.so", name));
+  std::vector<std::string> folders = {"/usr/local/cuda/lib64", "/usr/local/cuda-1*/lib64",
+                                      "/opt/cuda/lib64",
+                                      "/usr/local/lib/python3*/*-packages/nvidia/cu*/lib",
+                                      "/usr/lib/python3*/*-packages/nvidia/cu*/lib"};
+  for (const std::string& folder : EnvPythonFolders()) {
+    folders.push_back(folder + "/lib/python3*/site-packages/nvidia/cu*/lib");
+  }
+  for (const std::string& folder : folders) {
+    const std::string pattern = fmt::format("{}/{}.so.1[0-9]", folder, name);
+    const std::vector<std::string> found = FilesMatching(pattern);
+    candidates.insert(candidates.end(), found.begin(), found.end());
+    if (found.empty()) candidates.push_back(pattern);
+  }
+  return candidates;
+}
+
+}  // namespace halyard

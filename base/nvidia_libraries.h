@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where NVIDIA's libraries lie that are opened at run time and that no driver installs: NVRTC,
+// cuBLASLt.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace halyard {
+
+// Files that match a glob pattern, in reverse order, so that of several releases the newest is
+// first.
+std::vector<std::string> FilesMatching(const std::string& pattern);
+
+// The files and sonames to try for `name` ("libnvrtc"), in order: names that the loader looks up,
+// each with one of `versions` (newest first), then the toolkit's folders, then those that NVIDIA's
+// Python packages install into, the user's and those of `$VIRTUAL_ENV`. A pattern that nothing
+// matches stands for itself, for messages.
+std::vector<std::string> NvidiaLibraryCandidates(std::string_view name,
+                                                 std::span<const std::string_view> versions);
+
+}  // namespace halyard

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+// placement_bench: what placement is worth. For each model: the chosen plan, each device alone and
+// the greedy plan of runtimes with a list of providers, each compiled as the solver described it,
+// run in turn and compared; predicted and measured time of each. Where the plan is not 1.2 times as
+// fast as the best device alone, all assignments are tried in the simulation, if they are not too
+// many, so that the table says whether any plan could be. Prints rows of Markdown.
+//
+//   placement_bench --device LIST [--memory-cap DEVICE=SIZE]... [--symbol NAME=VALUE]...
+//                   [--rounds N] [--tune] MODEL.onnx...
+//
+// Costs are those that `halyard devices --probe` stored, in the cache folder (HALYARD_CACHE_DIR).
+// HALYARD_COMPILER_LIBRARY names the compiler library. bench/placement.sh has the whole table.
+// Fails when two plans of one model give different results.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/pipeline/pipeline.h"
+#include "compiler/pipeline/place_clusters.h"
+#include "compiler/place/plan.h"
+#include "compiler/place/simulate.h"
+#include "runtime/compile.h"
+#include "runtime/device_target.h"
+#include "runtime/instance.h"
+#include "runtime/probe/machine.h"
+#include "runtime/trial_run.h"
+
+namespace halyard {
+namespace {
+
+constexpr double kWorthwhile = 1.2;
+constexpr double kMostAssignments = 1 << 22;
+constexpr double kTolerance = 1e-3;  // of |expected| + rms: sums in another order, not other work
+
+struct Arguments {
+  std::vector<std::string> devices, models;
+  std::vector<place::MemoryCap> caps;
+  std::map<std::string, int64_t> symbols;
+  int rounds = 30;
+  bool tune = false;
+};
+
+std::string Milliseconds(double seconds) { return fmt::format("{:.3f}", seconds * 1e3); }
+
+// One whole plan: predicted, and compiled and run where its memory allows.
+struct Variant {
+  std::string name;
+  std::vector<uint32_t> devices;  // per item
+  double predicted_seconds = 0;
+  std::string why_not;  // it cannot be
+  std::optional<runtime::TrialRun> trial;
+};
+
+std::optional<place::Plan> PlanOf(const program::Program& program) {
+  for (const program::Record& record : program.records) {
+    if (record.kind != "plan") continue;
+    auto plan = place::ParsePlan(record.text);
+    if (plan.ok()) return std::move(plan).value();
+  }
+  return std::nullopt;
+}
+
+// "cpu:0 3, vulkan:0 5"
+std::string Share(const place::Plan& plan, const std::vector<uint32_t>& devices) {
+  std::string out;
+  for (uint32_t d = 0; d < plan.device_names.size(); ++d) {
+    const auto count = std::count(devices.begin(), devices.end(), d);
+    if (count == 0) continue;
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", plan.device_names[d], count);
+  }
+  return out;
+}
+
+class ModelBench {
+ public:
+  ModelBench(std::shared_ptr<runtime::Instance> instance, const Arguments& arguments,
+             std::string model)
+      : instance_(std::move(instance)), arguments_(arguments), model_(std::move(model)) {}
+
+  Status Run() {
+    HY_ASSIGN(job_, MakeJob());
+    runtime::CompileJob job = job_;
+    HY_ASSIGN(auto planned, runtime::Compile(instance_, std::move(job)));
+    auto plan = PlanOf(planned->program());
+    if (!plan) return InvalidArgument("One device has no plan; at least two are needed.");
+    plan_ = std::move(*plan);
+    HY_TRY(FindVariants(std::move(planned)));
+    HY_TRY(CompileRivals());
+    HY_TRY(Measure());
+    HY_TRY(Compare());
+    Print();
+    return PrintProof();
+  }
+
+ private:
+  Result<runtime::CompileJob> MakeJob() const {
+    runtime::CompileJob job;
+    job.source.path = model_;
+    job.options.symbol_values = arguments_.symbols;
+    job.options.tune = arguments_.tune;
+    job.options.placement.memory_caps = arguments_.caps;
+    job.replan = true;
+    for (const std::string& path : arguments_.devices) {
+      HY_ASSIGN(auto device, instance_->OpenDevice(path));
+      job.devices.push_back(std::move(device));
+    }
+    return job;
+  }
+
+  Status FindVariants(std::shared_ptr<runtime::LoadedProgram> planned) {
+    Variant& chosen = variants_.emplace_back();
+    chosen.name = "the plan";
+    for (const place::Decision& decision : plan_.decisions)
+      chosen.devices.push_back(decision.device);
+    chosen.predicted_seconds = plan_.makespan_seconds;
+    HY_ASSIGN(chosen.trial, runtime::TrialRun::Make(std::move(planned), arguments_.symbols));
+    for (const place::Rival& rival : plan_.rivals) {
+      const bool is_single = rival.name.starts_with("all ");
+      if (!is_single && !rival.name.starts_with("greedy")) continue;
+      variants_.push_back({rival.name, rival.devices, rival.makespan_seconds, rival.reason, {}});
+    }
+    return OkStatus();
+  }
+
+  // Equal assignments are compiled once.
+  const Variant& Same(size_t index) const {
+    for (size_t i = 0; i < index; ++i) {
+      if (variants_[i].devices == variants_[index].devices) return variants_[i];
+    }
+    return variants_[index];
+  }
+
+  Status CompileRivals() {
+    for (size_t i = 1; i < variants_.size(); ++i) {
+      Variant& variant = variants_[i];
+      if (!variant.why_not.empty() || &Same(i) != &variant) continue;
+      place::Plan forced = plan_;
+      for (size_t item = 0; item < variant.devices.size(); ++item) {
+        forced.decisions[item].device = variant.devices[item];
+      }
+      runtime::CompileJob job = job_;
+      job.options.placement.previous_plan = place::FormatPlan(forced);
+      job.options.placement.keeps_previous = true;
+      auto compiled = runtime::Compile(instance_, std::move(job));
+      if (!compiled.ok()) {
+        variant.why_not = compiled.status().message();
+        continue;
+      }
+      const auto got = PlanOf((*compiled)->program());
+      for (size_t item = 0; got && item < variant.devices.size(); ++item) {
+        if (got->decisions[item].device == variant.devices[item]) continue;
+        return Internal("'{}' of plan '{}' is compiled for another device.", plan_.item_names[item],
+                        variant.name);
+      }
+      HY_ASSIGN(variant.trial,
+                runtime::TrialRun::Make(std::move(compiled).value(), arguments_.symbols));
+    }
+    return OkStatus();
+  }
+
+  Status Measure() {
+    for (int round = -2; round < arguments_.rounds; ++round) {
+      for (Variant& variant : variants_) {
+        if (!variant.trial) continue;
+        if (round == 0) variant.trial->ForgetTimes();
+        HY_TRY_CONTEXT(variant.trial->Run(), "running {}", variant.name);
+      }
+    }
+    return OkStatus();
+  }
+
+  Status Compare() {
+    const Variant& base = variants_.front();
+    for (const Variant& variant : variants_) {
+      if (!variant.trial) continue;
+      for (size_t o = 0; o < base.trial->outputs().size(); ++o) {
+        const runtime::CallResult &want = base.trial->outputs()[o],
+                                  &got = variant.trial->outputs()[o];
+        if (want.dtype != DType::kF32) continue;
+        const auto* a = static_cast<const float*>(want.data);
+        const auto* b = static_cast<const float*>(got.data);
+        const size_t count = static_cast<size_t>(want.size_bytes) / 4;
+        double squares = 0;
+        for (size_t i = 0; i < count; ++i) squares += double{a[i]} * double{a[i]};
+        const double rms = std::sqrt(squares / static_cast<double>(std::max<size_t>(count, 1)));
+        for (size_t i = 0; i < count; ++i) {
+          const double difference = std::abs(double{a[i]} - double{b[i]});
+          if (difference <= kTolerance * (std::abs(double{a[i]}) + rms)) continue;
+          return DataLoss("Element {} of output {} is {} by the plan and {} by {}.", i, o, a[i],
+                          b[i], variant.name);
+        }
+      }
+    }
+    return OkStatus();
+  }
+
+  static std::optional<double> Measured(const Variant& variant) {
+    if (!variant.trial) return std::nullopt;
+    return variant.trial->MedianSeconds();
+  }
+
+  void Print() const {
+    const std::string folder = std::filesystem::absolute(model_).parent_path().filename().string();
+    for (size_t i = 0; i < variants_.size(); ++i) {
+      const Variant& variant = variants_[i];
+      const Variant& same = Same(i);
+      const auto seconds = Measured(same);
+      std::string measured = "";
+      if (!variant.why_not.empty()) {
+        measured = variant.why_not;
+      } else if (&same != &variant) {
+        measured = fmt::format("as {}", same.name);
+      } else if (seconds) {
+        measured = Milliseconds(*seconds);
+      }
+      std::printf(
+          "| %s | %s | %s | %s | %s | %s |\n", i == 0 ? folder.c_str() : "", variant.name.c_str(),
+          Share(plan_, variant.devices).c_str(),
+          variant.devices.empty() ? "" : Milliseconds(variant.predicted_seconds).c_str(),
+          measured.c_str(),
+          seconds ? fmt::format("{:.2f}", variant.predicted_seconds / *seconds).c_str() : "");
+    }
+    std::fflush(stdout);
+  }
+
+  Result<place::Problem> MakeProblem() const {
+    CompileRequest request = runtime::MakeRequest(job_.source);
+    request.options = job_.options;
+    for (const std::string& name : plan_.device_names) {
+      for (const Ref<hal::Device>& device : devices()) {
+        if (device->path() != name) continue;
+        request.devices.push_back({name, runtime::TargetOf(*device), runtime::IdentityOf(*device),
+                                   runtime::IsHostDevice(*device)});
+        break;
+      }
+      const auto is_asked = [&](const auto& device) { return device->path() == name; };
+      if (std::none_of(job_.devices.begin(), job_.devices.end(), is_asked)) {
+        request.options.placement.last_resort.push_back(name);
+      }
+    }
+    std::vector<std::string> notes;
+    const place::Machine machine =
+        runtime::StoredMachine(request.devices, instance_->CacheFolder(), &notes);
+    request.machine = &machine;
+    pipeline::CompileState state;
+    state.request = &request;
+    state.program.devices = request.devices;
+    pipeline::RunOptions run;
+    run.stop_after = "cluster";
+    std::vector<PhaseTime> phases;
+    HY_TRY(pipeline::RunPasses(state, run, "", &phases));
+    std::vector<uint32_t> cluster_of_item;
+    return pipeline::MakeProblem(state, pipeline::MachineOf(state, &notes), &cluster_of_item);
+  }
+
+  // Those of the job, and the last resort.
+  std::vector<Ref<hal::Device>> devices() const {
+    std::vector<Ref<hal::Device>> all = job_.devices;
+    if (const auto cpu = instance_->OpenDevice("cpu:0"); cpu.ok()) all.push_back(*cpu);
+    return all;
+  }
+
+  Status PrintProof() const {
+    // Beside the fastest device alone, and the fastest with help for what it cannot do.
+    double least_gain = kWorthwhile;  // nothing alone is feasible: nothing to prove
+    for (const std::string kind : {"all on ", "all that can be on "}) {
+      const Variant* best = nullptr;
+      double best_seconds = 0;
+      for (size_t i = 1; i < variants_.size(); ++i) {
+        const auto seconds = Measured(Same(i));
+        if (!variants_[i].name.starts_with(kind) || !variants_[i].why_not.empty() || !seconds ||
+            (best != nullptr && best_seconds <= *seconds)) {
+          continue;
+        }
+        best = &variants_[i];
+        best_seconds = *seconds;
+      }
+      if (best == nullptr) continue;
+      const double gain = best_seconds / *Measured(variants_.front());
+      std::printf("| | **%.2f** times as fast as %s | | | | |\n", gain, best->name.c_str());
+      // With help it is no single device any more.
+      if (kind == "all on ") least_gain = gain;
+    }
+    if (least_gain >= kWorthwhile) return OkStatus();
+    HY_ASSIGN(const place::Problem problem, MakeProblem());
+    HY_ASSIGN(
+        const place::Core core,
+        place::BuildCore(problem, std::vector<bool>(place::GroupCount(problem), false), nullptr));
+    std::vector<std::vector<uint32_t>> choices(core.units);
+    double count = 1;
+    for (uint32_t u = 0; u < core.units; ++u) {
+      for (uint32_t d = 0; d < core.devices; ++d) {
+        if (core.CostOf(u, d) < place::kNever) choices[u].push_back(d);
+      }
+      count *= static_cast<double>(choices[u].size());
+    }
+    if (count > kMostAssignments) {
+      std::printf("| | %.3g assignments are too many to try%s | | | | |\n", count,
+                  plan_.is_optimal ? "; the plan has the least sum of all costs, proven" : "");
+      return OkStatus();
+    }
+    const place::Simulator simulator(problem, core);
+    place::Assignment at(core.units), index(core.units, 0);
+    place::Ticks least = place::kNever;
+    while (true) {
+      for (uint32_t u = 0; u < core.units; ++u) at[u] = choices[u][index[u]];
+      const place::Ticks makespan = simulator.Makespan(at);
+      if (makespan < least && simulator.Excess(at) == 0) least = makespan;
+      uint32_t u = 0;
+      while (u < core.units && ++index[u] == choices[u].size()) index[u++] = 0;
+      if (u == core.units) break;
+    }
+    if (least >= place::kNever) {
+      std::printf("| | none of all %.0f assignments keeps the limits without streaming | | | | |\n",
+                  count);
+      return OkStatus();
+    }
+    std::printf("| | the fastest of all %.0f assignments that keep their weights | | %s | | |\n",
+                count, Milliseconds(place::ToSeconds(least)).c_str());
+    return OkStatus();
+  }
+
+  const std::shared_ptr<runtime::Instance> instance_;
+  const Arguments& arguments_;
+  const std::string model_;
+  runtime::CompileJob job_;
+  place::Plan plan_;
+  std::vector<Variant> variants_;
+};
+
+Status ParseArguments(int argc, char** argv, Arguments* out) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--tune") {
+      out->tune = true;
+      continue;
+    }
+    if (!word.starts_with("--")) {
+      out->models.push_back(word);
+      continue;
+    }
+    if (i + 1 == argc) return InvalidArgument("'{}' needs a value.", word);
+    const std::string value = argv[++i];
+    const size_t equals = value.find('=');
+    if (word == "--device") {
+      for (size_t at = 0; at <= value.size();) {
+        const size_t end = std::min(value.find(',', at), value.size());
+        out->devices.push_back(value.substr(at, end - at));
+        at = end + 1;
+      }
+    } else if (word == "--rounds") {
+      out->rounds = std::max(1, std::atoi(value.c_str()));
+    } else if (equals == std::string::npos) {
+      return InvalidArgument("'{} {}' is not known.", word, value);
+    } else if (word == "--symbol") {
+      out->symbols[value.substr(0, equals)] = std::atoll(value.c_str() + equals + 1);
+    } else if (word == "--memory-cap") {
+      out->caps.push_back({value.substr(0, equals), std::atoll(value.c_str() + equals + 1)});
+    } else {
+      return InvalidArgument("'{} {}' is not known.", word, value);
+    }
+  }
+  if (out->models.empty() || out->devices.empty()) {
+    return InvalidArgument(
+        "usage: placement_bench --device LIST [--memory-cap DEVICE=BYTES]... "
+        "[--symbol NAME=VALUE]... [--rounds N] [--tune] MODEL.onnx...");
+  }
+  return OkStatus();
+}
+
+Status Main(const Arguments& arguments) {
+  HY_ASSIGN(auto instance, runtime::Instance::Create({}));
+  std::printf(
+      "| model | plan | clusters | predicted, ms | measured, ms | predicted / measured |\n");
+  std::printf("|---|---|---|---|---|---|\n");
+  for (const std::string& model : arguments.models) {
+    HY_TRY_CONTEXT(ModelBench(instance, arguments, model).Run(), "measuring '{}'", model);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+}  // namespace halyard
+
+int main(int argc, char** argv) {
+  halyard::Arguments arguments;
+  halyard::Status status = halyard::ParseArguments(argc, argv, &arguments);
+  if (status.ok()) status = halyard::Main(arguments);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "placement_bench: %s\n", status.ToLine().c_str());
+  return 1;
+}

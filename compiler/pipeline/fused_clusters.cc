@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/pipeline/fused_clusters.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "compiler/loop/lowering.h"
+#include "compiler/passes/loop_fuse.h"
+#include "compiler/pipeline/segment.h"
+
+namespace halyard::pipeline {
+namespace {
+
+using graph::kNone;
+using graph::NodeId;
+
+std::vector<uint32_t> JoinClusters(const CompileState& state) {
+  std::map<std::string_view, std::set<uint32_t>> kernels_of_name;
+  std::set<NodeId> interpreted;
+  uint32_t kernels = 0;
+  for (const Segment& segment : state.segments) {
+    if (segment.is_interpreted) interpreted.insert(segment.interpreted_node);
+    for (const loop::Kernel& kernel : segment.function.kernels) {
+      for (const std::string& name : kernel.nodes) kernels_of_name[name].insert(kernels);
+      ++kernels;
+    }
+  }
+  // Nodes of one name may be apart; a cluster is whole in the only kernel that has any of its
+  // names.
+  std::map<uint32_t, std::set<uint32_t>> kernels_of;
+  for (const NodeId id : state.module.entry().nodes) {
+    if (state.module.nodes[id].constant != kNone || interpreted.count(id)) continue;
+    const auto found = kernels_of_name.find(state.module.nodes[id].name);
+    if (found == kernels_of_name.end()) continue;
+    kernels_of[state.cluster_of[id]].insert(found->second.begin(), found->second.end());
+  }
+  // Whole clusters of one kernel are convex together, as the kernel is.
+  const std::vector<std::string> wishes = WishesOf(state);
+  std::map<std::pair<uint32_t, std::string_view>, uint32_t> first_of;  // kernel and wish: a cluster
+  std::map<uint32_t, uint32_t> root_of;
+  std::map<uint32_t, uint32_t> numbers;  // of roots, in node order
+  std::vector<uint32_t> joined(state.cluster_of.size(), kNone);
+  for (const NodeId id : state.module.entry().nodes) {
+    const uint32_t cluster = state.cluster_of[id];
+    const auto [root, is_new] = root_of.try_emplace(cluster, cluster);
+    const auto found = kernels_of.find(cluster);
+    if (is_new && found != kernels_of.end() && found->second.size() == 1) {
+      root->second =
+          first_of.try_emplace({*found->second.begin(), wishes[id]}, cluster).first->second;
+    }
+    joined[id] =
+        numbers.try_emplace(root->second, static_cast<uint32_t>(numbers.size())).first->second;
+  }
+  return joined;
+}
+
+}  // namespace
+
+Result<std::vector<uint32_t>> FusedClusters(CompileState& state) {
+  const size_t graphs = state.module.graphs.size(), records = state.program.records.size();
+  const auto fuse = [&]() -> Status {
+    HY_TRY(CutSegments(state));
+    for (Segment& segment : state.segments) {
+      if (segment.is_interpreted) continue;
+      HY_ASSIGN(segment.function, loop::LowerGraph(state.module, segment.graph, {}));
+      HY_TRY(loop::FuseKernels(segment.function, {}, nullptr));
+    }
+    return OkStatus();
+  };
+  const Status fused = fuse();
+  std::vector<uint32_t> joined = fused.ok() ? JoinClusters(state) : std::vector<uint32_t>();
+  state.segments.clear();
+  state.module.graphs.resize(graphs);
+  state.program.records.resize(records);
+  HY_TRY(fused);
+  return joined;
+}
+
+}  // namespace halyard::pipeline

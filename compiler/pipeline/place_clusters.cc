@@ -1,0 +1,582 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/pipeline/place_clusters.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/gpu_kernel_abi.h"
+#include "base/near_names.h"
+#include "base/quantity.h"
+#include "compiler/loop/lowering.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/pipeline/cluster_work.h"
+#include "compiler/pipeline/fused_clusters.h"
+#include "compiler/pipeline/refusals.h"
+#include "compiler/place/makespan.h"
+#include "compiler/place/solve.h"
+#include "compiler/place/stream.h"
+
+namespace halyard::pipeline {
+namespace {
+
+using graph::kNone;
+using graph::Node;
+using graph::NodeId;
+using graph::ValueId;
+
+// The interpreter evaluates in double, element by element.
+constexpr double kInterpretedSeconds = 5e-8;  // per scalar op or element
+constexpr double kInterpretedStart = 2e-5;
+// A plan that was made without knowing what fuses stays where it is predicted to win more than
+// this.
+constexpr double kFusedMargin = 0.01;
+
+std::string Quoted(const std::vector<program::Device>& devices) {
+  std::string out;
+  for (const program::Device& device : devices) {
+    out += fmt::format("{}'{}'", out.empty() ? "" : ", ", device.name);
+  }
+  return out;
+}
+
+Result<uint32_t> FindDevice(const std::vector<program::Device>& devices, const std::string& name,
+                            const std::string& who) {
+  for (uint32_t d = 0; d < devices.size(); ++d) {
+    if (devices[d].name == name) return d;
+  }
+  return InvalidArgument("{} names device '{}'; the request has {}.", who, name, Quoted(devices));
+}
+
+// What a GPU without some feature cannot hold or compute; kNone: nothing.
+place::Reason WhyNotOnTarget(const Target& target, const graph::Module& module, const Node& node,
+                             std::string* detail) {
+  if (target.kind != TargetKind::kVulkan) return place::Reason::kNone;
+  const auto has = [&](GpuFeature f) {
+    return (target.gpu.features & static_cast<uint64_t>(f)) != 0;
+  };
+  for (const auto* list : {&node.operands, &node.results}) {
+    for (const ValueId value : *list) {
+      if (value == kNone) continue;
+      const DType dtype = module.values[value].type.dtype;
+      bool can = true;
+      const int bits = BitWidth(dtype);
+      if (bits == 8) can = has(GpuFeature::kInt8) && has(GpuFeature::kStorage8);
+      if (bits == 16) can = has(GpuFeature::kInt16) && has(GpuFeature::kStorage16);
+      if (dtype == DType::kF16) can = can && has(GpuFeature::kFloat16);
+      if (dtype == DType::kF64) can = has(GpuFeature::kFloat64);
+      if (can) continue;
+      *detail = fmt::format("'{}' is {}, which the device has no code for.",
+                            module.values[value].name, FormatDType(dtype));
+      return place::Reason::kDType;
+    }
+  }
+  return place::Reason::kNone;
+}
+
+class ProblemMaker {
+ public:
+  ProblemMaker(const CompileState& state, place::Machine machine)
+      : state_(state), module_(state.module), devices_(state.program.devices) {
+    problem_.machine = std::move(machine);
+  }
+
+  Result<place::Problem> Make(std::vector<uint32_t>* cluster_of_item) {
+    FindItems();
+    for (uint32_t d = 0; d < devices_.size() && host_ == kNone; ++d) {
+      if (devices_[d].is_host) host_ = d;
+    }
+    for (const std::vector<NodeId>& nodes : nodes_of_) HY_TRY(AddItem(nodes));
+    AddTensors();
+    HY_TRY(AddOptions());
+    *cluster_of_item = cluster_of_item_;
+    return std::move(problem_);
+  }
+
+ private:
+  bool IsConstant(NodeId id) const { return module_.nodes[id].constant != kNone; }
+
+  // Clusters in the order of their last nodes: what a cluster gives to others is made there.
+  void FindItems() {
+    std::map<uint32_t, NodeId> last;  // cluster -> position of its last node
+    const std::vector<NodeId>& order = module_.entry().nodes;
+    for (uint32_t i = 0; i < order.size(); ++i) {
+      if (!IsConstant(order[i])) last[state_.cluster_of[order[i]]] = i;
+    }
+    std::vector<std::pair<uint32_t, uint32_t>> sorted;
+    for (const auto& [cluster, position] : last) sorted.emplace_back(position, cluster);
+    std::sort(sorted.begin(), sorted.end());
+    item_of_.assign(module_.nodes.size(), kNone);
+    std::map<uint32_t, uint32_t> item_of_cluster;
+    for (const auto& [position, cluster] : sorted) {
+      item_of_cluster[cluster] = static_cast<uint32_t>(cluster_of_item_.size());
+      cluster_of_item_.push_back(cluster);
+    }
+    nodes_of_.resize(cluster_of_item_.size());
+    for (const NodeId id : order) {
+      if (IsConstant(id)) continue;
+      item_of_[id] = item_of_cluster[state_.cluster_of[id]];
+      nodes_of_[item_of_[id]].push_back(id);
+    }
+    leaves_.assign(module_.values.size(), false);
+    for (const ValueId result : module_.entry().results) leaves_[result] = true;
+    for (const NodeId id : order) {
+      for (const ValueId operand : module_.nodes[id].operands) {
+        const NodeId producer = operand == kNone ? kNone : module_.values[operand].producer;
+        if (producer != kNone && item_of_[producer] != item_of_[id]) leaves_[operand] = true;
+      }
+    }
+  }
+
+  Status AddItem(const std::vector<NodeId>& nodes) {
+    place::Item item;
+    const place::Work work = CountWork(module_, nodes, leaves_);
+    item.op_class = work.op_class;
+    item.key = WorkKey(module_, nodes);
+    for (const NodeId id : nodes) {
+      if (!module_.nodes[id].name.empty()) item.nodes.push_back(module_.nodes[id].name);
+    }
+    // Named by its template, or by its first node.
+    NodeId main = nodes.front();
+    for (const NodeId id : nodes) {
+      if (module_.nodes[id].op->traits & graph::kTemplate) {
+        main = id;
+        break;
+      }
+    }
+    item.name = module_.nodes[main].name;
+    if (item.name.empty() && !module_.nodes[main].results.empty()) {
+      item.name = module_.values[module_.nodes[main].results[0]].name;
+    }
+    for (uint32_t d = 0; d < devices_.size(); ++d) {
+      std::optional<place::Timing> timing;
+      if (state_.request != nullptr && state_.request->timings != nullptr) {
+        timing = state_.request->timings->FindTime(d, item.key);
+      }
+      place::Cost cost = place::EstimateCost(problem_.machine.devices[d], work, timing);
+      for (const NodeId id : nodes) {
+        if (cost.feasible()) HY_TRY(CheckNode(id, d, work, &cost));
+      }
+      const auto refusal = state_.refusals.find({state_.cluster_of[nodes.front()], d});
+      if (cost.feasible() && refusal != state_.refusals.end()) {
+        cost.reason = place::Reason::kTarget;
+        cost.detail = refusal->second;
+      }
+      cost.seconds = std::min(cost.seconds, 1e6);
+      item.costs.push_back(std::move(cost));
+    }
+    std::set<uint32_t> weights;
+    for (const NodeId id : nodes) {
+      for (const ValueId operand : module_.nodes[id].operands) {
+        const NodeId producer = operand == kNone ? kNone : module_.values[operand].producer;
+        if (producer == kNone || !IsConstant(producer)) continue;
+        const auto [entry, is_new] = weight_of_.try_emplace(
+            module_.nodes[producer].constant, static_cast<uint32_t>(problem_.weights.size()));
+        if (is_new) problem_.weights.push_back({HintedBytes(module_, operand)});
+        weights.insert(entry->second);
+      }
+    }
+    item.weights.assign(weights.begin(), weights.end());
+    problem_.items.push_back(std::move(item));
+    return OkStatus();
+  }
+
+  Status CheckNode(NodeId id, uint32_t device, const place::Work& work, place::Cost* cost) {
+    const Node& node = module_.nodes[id];
+    const Status lowered = loop::CanLower(module_, node);
+    if (!lowered.ok()) {
+      // The interpreter is on the host.
+      if (host_ == kNone || device == host_) {
+        cost->seconds =
+            kInterpretedStart + kInterpretedSeconds * std::max(work.flops, work.bytes / 4);
+        cost->sigma = 1;
+        cost->source = place::Source::kDefault;
+        return OkStatus();
+      }
+      cost->reason = place::Reason::kOp;
+      cost->detail = lowered.message();
+      return OkStatus();
+    }
+    cost->reason = WhyNotOnTarget(devices_[device].target, module_, node, &cost->detail);
+    for (const ValueId value : node.results) {
+      const int64_t most = devices_[device].target.max_buffer_bytes;
+      if (!cost->feasible() || HintedBytes(module_, value) <= most) continue;
+      cost->reason = place::Reason::kShape;
+      cost->detail = fmt::format("'{}' takes {} bytes; a buffer of the device has at most {}.",
+                                 module_.values[value].name, HintedBytes(module_, value), most);
+    }
+    return OkStatus();
+  }
+
+  void AddTensors() {
+    std::map<ValueId, std::set<uint32_t>> consumers;
+    for (const NodeId id : module_.entry().nodes) {
+      if (IsConstant(id)) continue;
+      for (const ValueId operand : module_.nodes[id].operands) {
+        if (operand == kNone) continue;
+        const NodeId producer = module_.values[operand].producer;
+        if (producer != kNone && (IsConstant(producer) || item_of_[producer] == item_of_[id])) {
+          continue;
+        }
+        consumers[operand].insert(item_of_[id]);
+      }
+    }
+    const std::vector<ValueId>& results = module_.entry().results;
+    const std::set<ValueId> outputs(results.begin(), results.end());
+    for (const ValueId value : outputs) consumers.try_emplace(value);
+    for (const auto& [value, readers] : consumers) {
+      const NodeId producer = module_.values[value].producer;
+      if (producer != kNone && IsConstant(producer)) continue;
+      place::Tensor tensor;
+      tensor.name = module_.values[value].name;
+      tensor.bytes = HintedBytes(module_, value);
+      tensor.producer = producer == kNone ? place::kNone : item_of_[producer];
+      tensor.is_output = outputs.count(value) > 0;
+      for (const uint32_t reader : readers) {
+        // Clusters that depend on each other both ways fall apart in the cut; what they give back
+        // is not priced.
+        if (tensor.producer == place::kNone || reader > tensor.producer) {
+          tensor.consumers.push_back(reader);
+        }
+      }
+      problem_.tensors.push_back(std::move(tensor));
+    }
+  }
+
+  Status AddOptions() {
+    static const place::Options kDefaults;
+    const place::Options& options =
+        state_.request != nullptr ? state_.request->options.placement : kDefaults;
+    problem_.preference = options.preference;
+    problem_.hysteresis = options.hysteresis;
+    problem_.keeps_previous = options.keeps_previous;
+    problem_.explained_items = options.explained_items;
+    for (uint32_t a = 0; a < options.affinities.size(); ++a) {
+      const place::Affinity& affinity = options.affinities[a];
+      const std::string who = fmt::format("The affinity of '{}'", affinity.pattern);
+      HY_ASSIGN(const uint32_t device, FindDevice(devices_, affinity.device, who));
+      problem_.affinities.push_back(place::FormatAffinity(affinity));
+      for (uint32_t i = 0; i < nodes_of_.size(); ++i) {
+        const auto is_meant = [&](NodeId id) {
+          return MatchesNode(state_, affinity.pattern, module_.nodes[id]);
+        };
+        if (std::none_of(nodes_of_[i].begin(), nodes_of_[i].end(), is_meant)) continue;
+        problem_.constraints.push_back({i, device, affinity.strength, a});
+      }
+    }
+    const place::Machine& machine = problem_.machine;
+    problem_.memory_caps.assign(machine.memories.size(), 0);
+    for (size_t m = 0; m < machine.memories.size(); ++m) {
+      problem_.memory_caps[m] = machine.memories[m].bytes;
+    }
+    for (const place::MemoryCap& cap : options.memory_caps) {
+      HY_ASSIGN(const uint32_t device, FindDevice(devices_, cap.device, "A memory cap"));
+      if (cap.bytes < 1) {
+        return InvalidArgument("The memory cap of '{}' is {} bytes; at least 1 is needed.",
+                               cap.device, cap.bytes);
+      }
+      Limit(device, cap.bytes);
+    }
+    for (uint32_t d = 0; state_.request != nullptr && d < state_.request->memory_limits.size();
+         ++d) {
+      if (state_.request->memory_limits[d] > 0) Limit(d, state_.request->memory_limits[d]);
+    }
+    problem_.last_resort.assign(devices_.size(), false);
+    for (const std::string& name : options.last_resort) {
+      HY_ASSIGN(const uint32_t device, FindDevice(devices_, name, "The last resort"));
+      problem_.last_resort[device] = true;
+    }
+    if (options.previous_plan.empty()) return OkStatus();
+    const auto previous = place::ParsePlan(options.previous_plan);
+    if (!previous.ok()) return previous.status().WithContext("reading the plan that runs now");
+    problem_.previous = place::MatchPrevious(*previous, problem_);
+    return OkStatus();
+  }
+
+  void Limit(uint32_t device, int64_t bytes) {
+    int64_t& limit = problem_.memory_caps[problem_.machine.devices[device].memory];
+    limit = limit == 0 ? bytes : std::min(limit, bytes);
+  }
+
+  const CompileState& state_;
+  const graph::Module& module_;
+  const std::vector<program::Device>& devices_;
+  place::Problem problem_;
+  uint32_t host_ = kNone;
+  std::vector<uint32_t> item_of_;  // per node
+  std::vector<uint32_t> cluster_of_item_;
+  std::vector<std::vector<NodeId>> nodes_of_;
+  std::vector<bool> leaves_;  // per value
+  std::map<graph::ConstantId, uint32_t> weight_of_;
+};
+
+constexpr std::string_view kOp = "op:";
+
+// Why a wish does nothing, with what may have been meant.
+std::string ExplainUnmatched(const CompileState& state, const place::Affinity& wish) {
+  const bool is_op = wish.pattern.starts_with(kOp);
+  const std::string pattern = wish.pattern.substr(is_op ? kOp.size() : 0);
+  std::set<std::string> known, gone;
+  for (const Node& node : state.module.nodes) {
+    if (node.constant != kNone) continue;
+    known.insert(is_op ? std::string(node.op->name) : node.name);
+    if (MatchesNode(state, wish.pattern, node)) gone.insert(node.name);
+  }
+  for (const auto& [name, types] : state.op_types) {
+    if (is_op) known.insert(types.begin(), types.end());
+    const bool is_meant =
+        is_op ? std::any_of(types.begin(), types.end(),
+                            [&](const auto& type) { return place::MatchesPattern(pattern, type); })
+              : place::MatchesPattern(pattern, name);
+    if (is_meant) gone.insert(name);
+    if (!is_op) known.insert(name);
+  }
+  std::string text =
+      fmt::format("The affinity '{}' matches no node that runs", place::FormatAffinity(wish));
+  if (!gone.empty()) {
+    return text + fmt::format("; passes removed the {} that it means, such as '{}'.",
+                              gone.size() == 1 ? "node" : "nodes", *gone.begin());
+  }
+  known.erase("");
+  return text +
+         fmt::format("; the {} of the model: {}.", is_op ? "ops" : "nodes",
+                     NamesLike(pattern, std::vector<std::string>(known.begin(), known.end())));
+}
+
+// Which constants each device streams, from the plan's items that do: all large ones that no other
+// item of the device keeps.
+void MarkStreamed(CompileState& state, const place::Plan& plan,
+                  const std::vector<uint32_t>& cluster_of_item) {
+  std::map<uint32_t, bool> streams;  // cluster
+  for (size_t i = 0; i < cluster_of_item.size(); ++i) {
+    streams[cluster_of_item[i]] = plan.decisions[i].streams;
+  }
+  std::set<std::pair<graph::ConstantId, uint32_t>> kept;
+  std::map<uint32_t, std::map<graph::ConstantId, int64_t>> of_cluster;
+  for (const NodeId id : state.module.entry().nodes) {
+    const uint32_t cluster = state.cluster_of[id];
+    if (state.module.nodes[id].constant != kNone) continue;
+    const bool is_compiled = loop::CanLower(state.module, state.module.nodes[id]).ok();
+    for (const ValueId operand : state.module.nodes[id].operands) {
+      const NodeId producer = operand == kNone ? kNone : state.module.values[operand].producer;
+      const auto constant = producer == kNone ? kNone : state.module.nodes[producer].constant;
+      if (constant == kNone) continue;
+      const int64_t bytes = HintedBytes(state.module, operand);
+      const uint32_t device = state.device_of[cluster];
+      if (!streams[cluster] || bytes < place::kLeastStreamed || !is_compiled) {
+        kept.insert({constant, device});
+      } else {
+        state.streamed.insert({constant, device});
+        of_cluster[cluster][constant] = bytes;
+      }
+    }
+  }
+  for (const auto& key : kept) state.streamed.erase(key);
+  state.stream_lots = plan.stream_lots;
+  std::map<uint32_t, std::pair<size_t, int64_t>> totals;  // device: clusters, bytes
+  for (const auto& [cluster, constants] : of_cluster) {
+    const uint32_t device = state.device_of[cluster];
+    int64_t lot = 0;
+    for (const auto& [constant, bytes] : constants) {
+      if (state.streamed.count({constant, device})) lot += bytes;
+    }
+    state.stream_lot_bytes[device] = std::max(state.stream_lot_bytes[device], lot);
+    ++totals[device].first;
+    totals[device].second += lot;
+  }
+  for (const auto& [device, total] : totals) {
+    state.Record("placement", state.program.devices[device].name,
+                 fmt::format("The weights of {} of its clusters do not fit there; every run brings "
+                             "them ({}) while it computes.",
+                             total.first, FormatBytes(total.second)));
+  }
+}
+
+// The limits as this attempt sees them.
+void ApplyAttempt(const MemoryAttempt& attempt, place::Problem* problem) {
+  problem->may_exceed = attempt.may_exceed;
+  for (size_t d = 0; d < attempt.margins.size(); ++d) {
+    int64_t& cap = problem->memory_caps[problem->machine.devices[d].memory];
+    if (cap > 0) cap = std::max<int64_t>(1, cap - std::min(cap, attempt.margins[d]));
+  }
+}
+
+void RecordAttempt(CompileState& state) {
+  const MemoryAttempt& attempt = state.memory_attempt;
+  for (size_t d = 0; d < attempt.margins.size() && !attempt.may_exceed; ++d) {
+    if (attempt.margins[d] == 0) continue;
+    state.Record(
+        "placement", state.program.devices[d].name,
+        fmt::format("The plan leaves {} of its limit free: the program of one that did not "
+                    "took more than placement had counted.",
+                    Counted(attempt.margins[d], "byte")));
+  }
+  if (!attempt.may_exceed) return;
+  state.Record("placement", "memory",
+               "Weights stream wherever a memory has a limit: the other plans that were found take "
+               "too much.");
+}
+
+}  // namespace
+
+bool MatchesNode(const CompileState& state, std::string_view pattern, const Node& node) {
+  if (!pattern.starts_with(kOp)) return place::MatchesPattern(pattern, node.name);
+  pattern.remove_prefix(kOp.size());
+  if (place::MatchesPattern(pattern, node.op->name)) return true;
+  const auto found = state.op_types.find(node.name);
+  return found != state.op_types.end() &&
+         std::any_of(found->second.begin(), found->second.end(),
+                     [&](const std::string& type) { return place::MatchesPattern(pattern, type); });
+}
+
+place::Machine MachineOf(const CompileState& state, std::vector<std::string>* notes) {
+  place::Machine machine = place::DefaultMachine(state.program.devices);
+  if (state.request == nullptr || state.request->machine == nullptr) return machine;
+  return place::MergeMeasured(machine, *state.request->machine, notes);
+}
+
+Result<place::Problem> MakeProblem(const CompileState& state, place::Machine machine,
+                                   std::vector<uint32_t>* cluster_of_item) {
+  return ProblemMaker(state, std::move(machine)).Make(cluster_of_item);
+}
+
+namespace {
+
+struct Placement {
+  place::Problem problem;
+  place::Plan plan;
+  std::vector<uint32_t> cluster_of_item;
+};
+
+Result<Placement> SolvePlacement(const CompileState& state, place::Machine machine) {
+  Placement out;
+  HY_ASSIGN(out.problem, MakeProblem(state, std::move(machine), &out.cluster_of_item));
+  const std::vector<int64_t> limits = out.problem.memory_caps;
+  ApplyAttempt(state.memory_attempt, &out.problem);
+  HY_ASSIGN(out.plan, place::Solve(out.problem));
+  for (size_t m = 0; m < limits.size(); ++m) out.plan.memories[m].cap_bytes = limits[m];
+  return out;
+}
+
+void AssignDevices(CompileState& state, const Placement& placement) {
+  uint32_t clusters = 0;
+  for (const uint32_t cluster : state.cluster_of) {
+    if (cluster != kNone) clusters = std::max(clusters, cluster + 1);
+  }
+  state.device_of.assign(clusters, 0);
+  state.predictions.assign(clusters, {});
+  for (size_t i = 0; i < placement.cluster_of_item.size(); ++i) {
+    const uint32_t device = placement.plan.decisions[i].device;
+    const uint32_t cluster = placement.cluster_of_item[i];
+    const place::Item& item = placement.problem.items[i];
+    state.device_of[cluster] = device;
+    state.predictions[cluster] = {item.op_class, item.costs[device].seconds,
+                                  item.costs[device].source};
+  }
+}
+
+// The first plan priced parts of kernels one by one. Where it is cut, fusion is known: what became
+// one kernel is one cluster with one cost, and is placed once more. The first plan stays where the
+// second is no better by those costs.
+Status PlaceFused(CompileState& state, Placement& placement) {
+  // Under limits parts may have to move or stream apart.
+  const auto streams = [](const place::Decision& decision) { return decision.streams; };
+  const std::vector<place::Decision>& decisions = placement.plan.decisions;
+  const MemoryAttempt& attempt = state.memory_attempt;
+  if (placement.plan.memory_rounds > 0 || attempt.may_exceed || !attempt.margins.empty() ||
+      std::any_of(decisions.begin(), decisions.end(), streams)) {
+    return OkStatus();
+  }
+  HY_ASSIGN(std::vector<uint32_t> fused, FusedClusters(state));
+  std::map<uint32_t, uint32_t> first_devices;  // cluster of `fused`
+  for (const NodeId id : state.module.entry().nodes) {
+    first_devices[fused[id]] = state.device_of[state.cluster_of[id]];
+  }
+  if (first_devices.size() == state.device_of.size()) return OkStatus();  // nothing is joined
+  std::swap(state.cluster_of, fused);
+  Result<Placement> second = SolvePlacement(state, placement.problem.machine);
+  const auto no_better = [&](const std::string& why) {
+    std::swap(state.cluster_of, fused);
+    state.Record("placement", "fusion", why);
+    return OkStatus();
+  };
+  if (!second.ok()) {
+    return no_better(
+        fmt::format("Placing fused kernels found nothing: {}", second.status().ToLine()));
+  }
+  std::vector<uint32_t> first;
+  for (const uint32_t cluster : second->cluster_of_item) first.push_back(first_devices[cluster]);
+  HY_ASSIGN(const double first_seconds, place::PredictMakespan(second->problem, first));
+  const double seconds = second->plan.makespan_seconds;
+  const std::string what =
+      fmt::format("{} became {} by fusion", Counted(decisions.size(), "cluster"),
+                  second->cluster_of_item.size());
+  if (first_seconds < seconds * (1 - kFusedMargin)) {
+    return no_better(
+        fmt::format("{} and were placed once more: {} against {}, so the first plan "
+                    "stays.",
+                    what, FormatSeconds(seconds), FormatSeconds(first_seconds)));
+  }
+  size_t moved = 0;
+  for (size_t i = 0; i < first.size(); ++i) moved += second->plan.decisions[i].device != first[i];
+  state.Record(
+      "placement", "fusion",
+      fmt::format("{} and were placed once more: {} moved, {} against {} of the first plan.", what,
+                  moved, FormatSeconds(seconds), FormatSeconds(first_seconds)));
+  placement = std::move(second).value();
+  AssignDevices(state, placement);
+  return OkStatus();
+}
+
+}  // namespace
+
+Status PlaceClusters(CompileState& state) {
+  const std::vector<program::Device>& devices = state.program.devices;
+  if (devices.empty()) {
+    return InvalidArgument("The request names no device; compilation needs at least one.");
+  }
+  std::vector<std::string> notes;
+  const place::Machine machine = MachineOf(state, &notes);
+  Placement placement;
+  bool is_refused = true;
+  while (is_refused) {  // each time by more pairs of cluster and device
+    HY_ASSIGN(placement, SolvePlacement(state, machine));
+    AssignDevices(state, placement);
+    HY_ASSIGN(is_refused, FindRefusals(state));
+  }
+  // Refusals are found cluster by cluster, so where there may be some the clusters stay.
+  if (devices.size() > 1 && std::none_of(devices.begin(), devices.end(), EndsLoops)) {
+    HY_TRY(PlaceFused(state, placement));
+  }
+  const place::Problem& problem = placement.problem;
+  const place::Plan& plan = placement.plan;
+  MarkStreamed(state, plan, placement.cluster_of_item);
+  RecordAttempt(state);
+  for (size_t a = 0; a < problem.affinities.size(); ++a) {
+    const auto is_of = [&](const place::Constraint& c) { return c.affinity == a; };
+    if (std::any_of(problem.constraints.begin(), problem.constraints.end(), is_of)) continue;
+    state.Record("placement", std::string(place::kUnmatchedWish),
+                 ExplainUnmatched(state, state.request->options.placement.affinities[a]));
+  }
+  const size_t count = placement.cluster_of_item.size();
+  if (devices.size() == 1) {
+    state.Record("placement", devices[0].name,
+                 fmt::format("{} on '{}': it is the only device.",
+                             count == 1 ? "The only cluster runs"
+                                        : fmt::format("All {} clusters run", count),
+                             devices[0].name));
+    return OkStatus();
+  }
+  for (size_t d = 0; d < devices.size(); ++d) {
+    state.Record("placement", devices[d].name,
+                 fmt::format("{} of {} {} on '{}' (predicted busy {}).", plan.devices[d].items,
+                             Counted(count, "cluster"), plan.devices[d].items == 1 ? "runs" : "run",
+                             devices[d].name, FormatSeconds(plan.devices[d].busy_seconds)));
+  }
+  for (const std::string& note : notes) state.Record("placement", "machine", note);
+  state.Record("plan", "placement", place::FormatPlan(plan));
+  return OkStatus();
+}
+
+}  // namespace halyard::pipeline

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/place/cost.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace halyard::place {
+namespace {
+
+// How far a roofline made of measured numbers is off where no fit corrects it.
+constexpr double kRooflineSigma = 0.4;
+constexpr size_t kFewestSamples = 3;
+constexpr double kLowestFitSigma = 0.05;
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+// The class's rate in that dtype; narrow floats and integers fall back to f32, unknown classes to
+// pointwise.
+Number RateOf(const Device& device, OpClass op_class, DType dtype) {
+  const auto find = [&](OpClass c, DType d) -> const Rate* {
+    for (const Rate& rate : device.rates) {
+      if (rate.op_class == c && rate.dtype == d) return &rate;
+    }
+    return nullptr;
+  };
+  for (const OpClass c : {op_class, OpClass::kPointwise}) {
+    for (const DType d : {dtype, DType::kF32}) {
+      if (const Rate* rate = find(c, d)) return rate->flops_per_second;
+    }
+  }
+  return {1e9, Source::kDefault, StartSigma(Source::kDefault)};
+}
+
+const Number& BandwidthFor(const Device& device, double bytes) {
+  for (const Level& level : device.levels) {
+    if (static_cast<double>(level.bytes) >= bytes) return level.bytes_per_second;
+  }
+  return device.levels.back().bytes_per_second;
+}
+
+double WorkSize(double seconds) { return std::clamp(std::log2(seconds * 1e9), 0.0, 64.0); }
+
+double FactorAt(const Fit& fit, double work) {
+  const auto& points = fit.points;
+  if (work <= points.front().work) return points.front().factor;
+  if (work >= points.back().work) return points.back().factor;
+  const auto above =
+      std::find_if(points.begin(), points.end(), [&](const FitPoint& p) { return p.work > work; });
+  const FitPoint &a = *(above - 1), &b = *above;
+  return a.factor + (b.factor - a.factor) * (work - a.work) / (b.work - a.work);
+}
+
+}  // namespace
+
+Number Roofline(const Device& device, const Work& work) {
+  const Number rate = RateOf(device, work.op_class, work.dtype);
+  const double compute = work.flops / rate.value;
+  Number bound = rate;
+  bound.value = compute;
+  if (!device.levels.empty()) {
+    const Number& bandwidth = BandwidthFor(device, work.bytes);
+    if (work.bytes / bandwidth.value > compute) {
+      bound = bandwidth;
+      bound.value = work.bytes / bandwidth.value;
+    }
+  }
+  const Number& dispatch = device.dispatch_seconds;
+  const double overhead = work.dispatches * dispatch.value;
+  Number out;
+  out.value = bound.value + overhead;
+  const double absolute = std::hypot(bound.value * bound.sigma, overhead * dispatch.sigma);
+  out.sigma = std::max(kRooflineSigma, out.value > 0 ? absolute / out.value : 0);
+  out.source = std::min({bound.source, dispatch.source, Source::kTable});
+  return out;
+}
+
+Cost EstimateCost(const Device& device, const Work& work, const std::optional<Timing>& timing) {
+  Cost cost;
+  if (timing && timing->seconds > 0) {
+    cost.seconds = timing->seconds;
+    cost.sigma = timing->sigma;
+    cost.source = Source::kMeasured;
+    return cost;
+  }
+  const Number roofline = Roofline(device, work);
+  cost.seconds = roofline.value;
+  cost.sigma = roofline.sigma;
+  cost.source = roofline.source;
+  for (const Fit& fit : device.fits) {
+    if (fit.op_class != work.op_class) continue;
+    cost.seconds *= FactorAt(fit, WorkSize(roofline.value));
+    cost.sigma = fit.sigma;
+    cost.source = Source::kFitted;
+    break;
+  }
+  return cost;
+}
+
+std::vector<Fit> FitEfficiency(const Device& device, std::span<const Sample> samples) {
+  constexpr double kStep = 2;  // in log2
+  std::vector<Fit> fits;
+  for (size_t c = 0; c < kOpClassCount; ++c) {
+    const auto op_class = static_cast<OpClass>(c);
+    std::map<int64_t, std::vector<double>> factors;
+    std::vector<std::pair<double, double>> all;  // size, factor
+    for (const Sample& sample : samples) {
+      if (sample.work.op_class != op_class || !(sample.seconds > 0)) continue;
+      const double roofline = Roofline(device, sample.work).value;
+      if (!(roofline > 0)) continue;
+      const double work = WorkSize(roofline);
+      const double factor = std::clamp(sample.seconds / roofline, 1e-3, 1e4);
+      factors[static_cast<int64_t>(work / kStep)].push_back(factor);
+      all.emplace_back(work, factor);
+    }
+    if (all.size() < kFewestSamples) continue;
+    Fit fit;
+    fit.op_class = op_class;
+    for (const auto& [step, values] : factors) {
+      fit.points.push_back(
+          {std::min((static_cast<double>(step) + 0.5) * kStep, 64.0), Median(values)});
+    }
+    std::vector<double> rest;
+    for (const auto& [work, factor] : all)
+      rest.push_back(std::abs(factor / FactorAt(fit, work) - 1));
+    // The median absolute deviation of a normal distribution is 0.6745 sigma.
+    fit.sigma = std::max(kLowestFitSigma, Median(rest) / 0.6745);
+    fits.push_back(std::move(fit));
+  }
+  return fits;
+}
+
+std::vector<ModelError> ModelErrors(std::span<const Prediction> predictions) {
+  std::vector<ModelError> out;
+  for (size_t c = 0; c < kOpClassCount; ++c) {
+    std::vector<double> errors, ratios;
+    for (const Prediction& one : predictions) {
+      if (one.op_class != static_cast<OpClass>(c) || !(one.measured_seconds > 0)) continue;
+      ratios.push_back(one.predicted_seconds / one.measured_seconds);
+      errors.push_back(std::abs(ratios.back() - 1));
+    }
+    if (errors.empty()) continue;
+    ModelError error;
+    error.op_class = static_cast<OpClass>(c);
+    error.count = static_cast<uint32_t>(errors.size());
+    error.median_error = Median(errors);
+    error.worst_error = *std::max_element(errors.begin(), errors.end());
+    error.median_ratio = Median(ratios);
+    out.push_back(error);
+  }
+  return out;
+}
+
+}  // namespace halyard::place

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Simulation: the makespan of an assignment over queues and links, and the memory it takes. Items
+// are issued in their order: one queue per silicon, one transfer at a time per link engine,
+// transfers overlap compute. Internal to placement.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/place/core.h"
+
+namespace halyard::place {
+
+// What a plan takes in one memory.
+struct MemoryUse {
+  int64_t weight_bytes = 0;
+  // The most that lives at once of what the program makes; and inputs, outputs and what transfers
+  // of both kinds stage there, which stay.
+  int64_t activation_bytes = 0;
+  int64_t Total() const { return weight_bytes + activation_bytes; }
+};
+
+// Borrows problem and core. Assignments are of units. Thread-compatible.
+class Simulator {
+ public:
+  Simulator(const Problem& problem, const Core& core);
+
+  // kNever where a unit cannot be where it is. Without preferences.
+  // `ends`: where given, when each item ends.
+  Ticks Makespan(const Assignment& at, std::vector<Ticks>* ends = nullptr) const;
+  // Makespan and what the preferences cost: what plans are compared by.
+  Ticks Score(const Assignment& at) const;
+  // Per memory. Inputs and outputs in the home memory count there only where it has a limit:
+  // otherwise they are the caller's business.
+  std::vector<MemoryUse> Memory(const Assignment& at) const;
+  // Bytes above the caps, all memories together; 0: the plan fits.
+  int64_t Excess(const Assignment& at) const;
+  // Each unit where its first item would end soonest, decided in the order of the items
+  // (Topcuoglu, Hariri and Wu 2002 without ranks): a start that sees queues and links.
+  Assignment EarliestFinish() const;
+  uint64_t steps() const { return steps_; }
+
+ private:
+  void Reset() const;
+  bool IsDirect(uint32_t from, uint32_t to) const;
+  // When the core tensor is at device `to`; the transfer is issued when it is first asked for, and
+  // not at all with `probe`.
+  Ticks Arrive(uint32_t tensor, uint32_t to, const Assignment& at, bool probe) const;
+  // When the item ends on that device. Commits unless `probe`.
+  Ticks Run(uint32_t item, uint32_t device, const Assignment& at, bool probe) const;
+
+  const Problem& problem_;
+  const Core& core_;
+  std::vector<std::vector<uint32_t>> reads_of_, made_by_;  // per item: core tensors
+  std::vector<Ticks> ticks_;  // [item * devices + device]: of all executions
+  mutable uint64_t steps_ = 0;
+  // The timeline, kept between calls.
+  mutable std::vector<Ticks> silicon_free_, engine_free_, arrival_, made_at_;
+};
+
+}  // namespace halyard::place

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/schedule/gpu/contraction_cost.h"
+
+#include <algorithm>
+
+namespace halyard::schedule {
+namespace {
+
+constexpr int64_t kUnknownUnits = 16;
+constexpr double kGigahertz = 1.75;
+constexpr double kLaunchNs = 1100;      // of a dispatch behind another one
+constexpr double kFirstTileNs = 320;    // operands from memory, before the first product
+constexpr double kCacheBytes = 26.7;    // a cycle and unit, from the second-level cache
+constexpr double kMemoryBytes = 3170;   // a nanosecond
+constexpr double kMatrixRate = 1080;    // multiply-adds of 16-bit numbers a cycle and unit
+constexpr double kOldMatrixRate = 540;  // before sm_80
+constexpr double kItemRate = 128;
+constexpr double kShallow = 1.28;        // what barriers cost where a step is shorter than 64
+constexpr double kProductCycles = 21.1;  // 16 x 16 x 16, in one subgroup that is alone
+// Not measured: nine tenths of what asynchronous products can do; the cycles of 64 x 256 x 16.
+constexpr double kWgmmaRate = 1840;
+constexpr double kQuadProductCycles = 128;
+constexpr double kEpilogueNs = 190;
+constexpr double kPassNs = 184;       // of a workgroup that stores a vector per workitem
+constexpr double kElementNs = 0.09;   // of an element and unit that is stored
+constexpr double kBothShare = 0.175;  // of the shorter of memory and units that is not hidden
+constexpr double kJoinNs = 1510;      // storing, counting and seeing that one is the last
+constexpr double kJoinBytes = 79.5;   // a nanosecond, of the parts that the last one reads
+constexpr double kSecondDispatchNs = 3000;
+constexpr double kSecondBytes = 1500;  // a nanosecond, of the parts on their way to the second
+constexpr int64_t kSubgroupsOfUnit = 64;
+constexpr int64_t kRegistersOfUnit = 64 << 10;
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+double CostOfTiles(const ContractionSizes& sizes, const ScheduleRecord& record,
+                   const Target& target) {
+  const GpuTile& tile = record.tile;
+  const bool is_wgmma = record.kind == ScheduleKind::kGpuWgmma;
+  const bool is_matrix = record.kind == ScheduleKind::kGpuMatrix || is_wgmma;
+  const int64_t units = target.gpu.unit_count > 0 ? target.gpu.unit_count : kUnknownUnits;
+  const int64_t tiles = CeilDiv(sizes.rows, tile.m) * CeilDiv(sizes.cols, tile.n) * sizes.batches;
+  const int64_t workgroups = tiles * tile.split;
+  const int64_t items = int64_t{tile.m / tile.item_m} * (tile.n / tile.item_n);
+  const int64_t workitems = is_wgmma ? items * 128 : is_matrix ? items * 32 : items;
+  const double item = double(tile.item_m) * tile.item_n, edge = tile.item_m + tile.item_n;
+
+  // Workgroups that share a unit.
+  const int64_t stage_bytes = int64_t{tile.m + tile.n} * (tile.k + 8) * sizes.operand_bytes;
+  int64_t memory = stage_bytes * tile.stages;
+  if (is_wgmma) {
+    memory = int64_t{tile.m + tile.n} * tile.k * sizes.operand_bytes * tile.stages +
+             int64_t{tile.m / tile.item_m} * 64 * (tile.n / tile.item_n * 32 + 8) * 4;
+  } else if (is_matrix) {
+    memory += int64_t{tile.m / tile.item_m} * 16 * (tile.n + 4) * sizes.sum_bytes;
+  }
+  const int64_t sums = int64_t{tile.item_m} * tile.item_n;
+  const int64_t sum_registers = is_wgmma ? sums / 128 : is_matrix ? sums / 32 : 2 * sums;
+  const int64_t edge_registers = is_wgmma ? 0 : static_cast<int64_t>(edge) / 2;
+  const int64_t registers = std::min<int64_t>(255, 56 + sum_registers + edge_registers);
+  const int64_t together =
+      std::max<int64_t>(1, std::min({std::max<int64_t>(target.gpu.workgroup_memory_bytes, 1) /
+                                         std::max<int64_t>(memory, 1),
+                                     kSubgroupsOfUnit / std::max<int64_t>(1, workitems / 32),
+                                     kRegistersOfUnit / (registers * workitems)}));
+  const int64_t each = CeilDiv(workgroups, units);  // of the busiest unit
+  const auto share = static_cast<double>(std::min(each, together));
+  const double rounds = static_cast<double>(each) / share;
+
+  const double steps = static_cast<double>(CeilDiv(CeilDiv(sizes.k, tile.k), tile.split));
+  const double elements = double(tile.m) * tile.n;
+  double rate = kItemRate * item / (item + 2 * edge);
+  double alone = 140 + 8.0 * tile.k;  // cycles of one workgroup, however small
+  if (is_matrix) {
+    const bool is_old = target.kind == TargetKind::kCuda && target.gpu.compute_capability < 80;
+    rate = is_old ? kOldMatrixRate : kMatrixRate;
+    alone = tile.k / 16.0 * item / 256 * kProductCycles;
+    if (is_wgmma) {
+      rate = kWgmmaRate;
+      alone = tile.k / 16.0 * item / (64 * 256) * kQuadProductCycles;
+    } else if (record.async) {
+      rate *= item / (item + 1.1 * edge);
+      if (tile.k < 64) rate /= kShallow;
+    } else {
+      // Operands pass through registers, which large parts of a subgroup leave little of.
+      rate *= item / (item + 8 * edge) * (tile.k >= 64 ? 1.2 : 1) * (tile.stages > 1 ? 0.9 : 0.8);
+      alone += 400;
+    }
+  }
+  const double traffic =
+      double(tile.m + tile.n) * tile.k * static_cast<double>(sizes.operand_bytes) / kCacheBytes;
+  const double step = std::max({share * elements * tile.k / rate, share * traffic, alone});
+  double workgroup = kFirstTileNs + steps * step / kGigahertz + kEpilogueNs +
+                     kPassNs * elements / static_cast<double>(8 * workitems) +
+                     kElementNs * share * elements;
+  const double part_bytes = elements * static_cast<double>(sizes.sum_bytes);
+  if (record.joins) workgroup += kJoinNs + tile.split * part_bytes / kJoinBytes;
+  const double busy = rounds * workgroup;
+  const double memory_ns = static_cast<double>(sizes.memory_bytes) / kMemoryBytes;
+  double ns = kLaunchNs + std::max(busy, memory_ns) + kBothShare * std::min(busy, memory_ns);
+  if (tile.split > 1 && !record.joins) {
+    ns += kSecondDispatchNs + 2 * static_cast<double>(workgroups) * part_bytes / kSecondBytes;
+  }
+  return ns;
+}
+
+}  // namespace halyard::schedule

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/probe/kernel_run.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/cpu_kernel_abi.h"
+#include "base/gpu_kernel_abi.h"
+#include "runtime/compiler_library.h"
+#include "runtime/device_target.h"
+#include "runtime/measurer.h"
+#include "runtime/random_bytes.h"
+
+namespace halyard::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Larger operands are filled on the device: bytes of such cross the bus too slowly.
+constexpr int64_t kUploadBytes = int64_t{64} << 20;
+constexpr uint64_t kFillPattern = 0x3f803f80;  // a number near 1 in f32 and in bf16
+
+Target WithoutMatrixUnits(Target target) {
+  const auto drop = [](uint64_t* features, auto... bits) {
+    ((*features &= ~static_cast<uint64_t>(bits)), ...);
+  };
+  drop(&target.cpu_features, CpuFeature::kAmxTile, CpuFeature::kAmxInt8, CpuFeature::kAmxBf16);
+  drop(&target.gpu.features, GpuFeature::kMatrix);
+  target.gpu.matrix_shapes.clear();
+  return target;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KernelRun>> KernelRun::Make(Ref<hal::Device> device,
+                                                   std::string_view graph_text,
+                                                   const KernelRunOptions& options) {
+  HY_ASSIGN(const CompilerTable* compiler, OpenCompilerLibrary());
+  CompileRequest request;
+  request.graph_text = graph_text;
+  Target target = TargetOf(*device);
+  if (!options.use_matrix_units) target = WithoutMatrixUnits(std::move(target));
+  request.devices.push_back(
+      {std::string(device->path()), std::move(target), IdentityOf(*device), IsHostDevice(*device)});
+  request.options.allow_fallback = false;
+  request.options.tune = options.tune;
+  HalMeasurer measurer({device}, options.cache);
+  if (options.tune) request.measurer = &measurer;
+  HY_ASSIGN(CompileResult compiled, compiler->compile(request));
+  HY_TRY(program::Verify(compiled.program));
+  std::unique_ptr<KernelRun> run(new KernelRun(device));
+  HY_ASSIGN(run->program_, LoadedProgram::Load(std::move(compiled.program), {device}, {}));
+  HY_TRY(run->MakeOperands());
+  HY_ASSIGN(run->semaphore_, device->CreateSemaphore(0));
+  return run;
+}
+
+size_t KernelRun::command_count() const {
+  size_t count = 0;
+  for (const program::Block& block : program_->program().entries.front().blocks) {
+    count += block.commands.size();
+  }
+  return count;
+}
+
+Status KernelRun::MakeOperands() {
+  const program::Entry& entry = program_->program().entries.front();
+  std::mt19937 random(1);
+  const auto allocate = [&](int64_t bytes, DType dtype) -> Result<hal::Buffer*> {
+    HY_ASSIGN(auto buffer,
+              device_->AllocateBuffer(hal::MemoryKind::kDevice, std::max<int64_t>(bytes, 64)));
+    const hal::BufferRange whole{buffer.get(), 0, bytes / 4 * 4};
+    if (dtype != DType::kInvalid && bytes > 0 && bytes <= kUploadBytes) {
+      std::vector<uint8_t> content(static_cast<size_t>(bytes));
+      FillRandom(random, dtype, content);
+      HY_TRY(Upload(*device_, content, {buffer.get(), 0, bytes}));
+    } else if (whole.size_bytes > 0) {
+      HY_ASSIGN(auto semaphore, device_->CreateSemaphore(0));
+      const hal::SemaphorePoint done{semaphore.get(), 1};
+      HY_TRY(device_->QueueFill(0, {{}, {&done, 1}, true}, whole, kFillPattern, 4));
+      HY_TRY(device_->Wait({&done, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout));
+    }
+    buffers_.push_back(std::move(buffer));
+    return buffers_.back().get();
+  };
+  std::map<std::pair<program::StorageKind, uint32_t>, hal::Buffer*> storage;
+  for (const program::BufferRange& range : entry.buffers) {
+    HY_ASSIGN(const int64_t offset, range.offset.Evaluate({}));
+    HY_ASSIGN(const int64_t size, range.size.Evaluate({}));
+    if (range.kind == program::StorageKind::kConstant) {
+      const hal::BufferRange whole = program_->constant(range.index);
+      ranges_.push_back(hal::CommandRange::Direct(whole.buffer, whole.offset + offset, size));
+      continue;
+    }
+    hal::Buffer*& buffer = storage[{range.kind, range.index}];
+    if (!buffer && range.kind == program::StorageKind::kArena) {
+      HY_ASSIGN(const int64_t bytes, entry.arenas[range.index].size_bytes.Evaluate({}));
+      HY_ASSIGN(buffer, allocate(bytes, DType::kInvalid));
+    } else if (!buffer) {
+      const bool is_input = range.kind == program::StorageKind::kInput;
+      const auto& tensors = is_input ? entry.inputs : entry.outputs;
+      // Inputs and outputs are whole tensors; the first range that names one is as large.
+      HY_ASSIGN(buffer,
+                allocate(offset + size, is_input ? tensors[range.index].dtype : DType::kInvalid));
+    }
+    HY_TRY(hal::CheckRange(range.name, offset, size, buffer->size_bytes()));
+    ranges_.push_back(hal::CommandRange::Direct(buffer, offset, size));
+  }
+  return OkStatus();
+}
+
+Result<hal::CommandBuffer*> KernelRun::Record(int repeats) {
+  Ref<hal::CommandBuffer>& recording = recordings_[repeats];
+  if (recording) return recording.get();
+  HY_ASSIGN(auto commands, device_->CreateCommandBuffer());
+  for (int r = 0; r < repeats; ++r) {
+    for (const program::Block& block : program_->program().entries.front().blocks) {
+      for (const program::Command& command : block.commands) {
+        std::vector<hal::CommandRange> bindings;
+        for (const uint32_t binding : command.bindings) bindings.push_back(ranges_[binding]);
+        switch (command.kind) {
+          case program::CommandKind::kDispatch: {
+            hal::DispatchCommand dispatch;
+            dispatch.executable = program_->executable(command.executable);
+            dispatch.entry = command.entry;
+            std::vector<int64_t> scalars;
+            for (const program::SizeExpr& scalar : command.scalars) {
+              HY_ASSIGN(const int64_t value, scalar.Evaluate({}));
+              scalars.push_back(value);
+            }
+            for (int axis = 0; axis < 3; ++axis) {
+              HY_ASSIGN(dispatch.grid[axis], command.grid[axis].Evaluate({}));
+            }
+            dispatch.bindings = bindings;
+            dispatch.scalars = scalars;
+            dispatch.label = command.label;
+            HY_TRY(commands->Dispatch(dispatch));
+            break;
+          }
+          case program::CommandKind::kCopy:
+            HY_TRY(commands->Copy(bindings[0], bindings[1]));
+            break;
+          case program::CommandKind::kFill:
+            HY_TRY(commands->Fill(bindings[0], command.fill_value, command.fill_bytes));
+            break;
+          case program::CommandKind::kInterpret:
+          case program::CommandKind::kTransfer:
+            return Unimplemented("'{}' does not run on the device alone.", command.label);
+        }
+        HY_TRY(commands->Barrier());
+      }
+    }
+  }
+  HY_TRY(commands->Finish());
+  recording = std::move(commands);
+  return recording.get();
+}
+
+Result<double> KernelRun::Time(int repeats, const std::function<void()>& during) {
+  HY_ASSIGN(hal::CommandBuffer * commands, Record(repeats));
+  const hal::SemaphorePoint wait{semaphore_.get(), value_}, signal{semaphore_.get(), value_ + 1};
+  hal::SubmitInfo info;
+  info.ordering.waits = {&wait, 1};
+  info.ordering.signals = {&signal, 1};
+  info.ordering.caller_waits = !during;
+  info.commands = commands;
+  const Clock::time_point start = Clock::now();
+  HY_TRY(device_->Submit(0, info));
+  ++value_;
+  submit_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+  if (during) during();
+  HY_TRY(device_->Wait({&signal, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout));
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace halyard::runtime

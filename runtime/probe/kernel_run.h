@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// KernelRun: a small graph compiled for one device, its operands in the device's memory, and its
+// dispatches recorded many times over, so that one submission is long against what it costs.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "runtime/cache.h"
+#include "runtime/loaded_program.h"
+
+namespace halyard::runtime {
+
+struct KernelRunOptions {
+  bool use_matrix_units = true;  // false: the code is made for a device without them
+  bool tune = false;             // race schedules and keep the best
+  std::shared_ptr<Cache> cache;  // of winners; may be null
+};
+
+// One thread at a time.
+class KernelRun {
+ public:
+  // Fails as compiling does: UNIMPLEMENTED for what the device's code cannot do, UNAVAILABLE
+  // without the compiler library, OUT_OF_MEMORY when the operands do not fit.
+  static Result<std::unique_ptr<KernelRun>> Make(Ref<hal::Device> device,
+                                                 std::string_view graph_text,
+                                                 const KernelRunOptions& options);
+
+  // Seconds from submitting `repeats` executions, each after the one before, to their end. `during`
+  // (may be empty) runs between the two.
+  Result<double> Time(int repeats, const std::function<void()>& during = {});
+  // The host's part of submitting, of the last Time.
+  double submit_seconds() const { return submit_seconds_; }
+  // Dispatches, copies and fills of one execution.
+  size_t command_count() const;
+
+ private:
+  explicit KernelRun(Ref<hal::Device> device) : device_(std::move(device)) {}
+  Status MakeOperands();
+  Result<hal::CommandBuffer*> Record(int repeats);
+
+  Ref<hal::Device> device_;
+  std::shared_ptr<LoadedProgram> program_;
+  std::vector<Ref<hal::Buffer>> buffers_;
+  std::vector<hal::CommandRange> ranges_;  // per buffer of the entry
+  std::map<int, Ref<hal::CommandBuffer>> recordings_;
+  Ref<hal::Semaphore> semaphore_;
+  uint64_t value_ = 0;
+  double submit_seconds_ = 0;
+};
+
+}  // namespace halyard::runtime

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kernels reach: the cost of dispatching and waiting, bandwidth per level of the memory
+// hierarchy, and matrix products per dtype with and without matrix units.
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/probe/host_memory.h"
+#include "runtime/probe/kernel_run.h"
+#include "runtime/probe/prober.h"
+
+namespace halyard::runtime {
+namespace {
+
+constexpr double kWarmSeconds = 0.3;  // after which a GPU's clock is up again
+constexpr int kChain = 100;           // dispatches of the recording that shows their cost
+constexpr int kMaxRepeats = 200;      // executions of one recording
+constexpr double kSampleSeconds = 4e-3;
+
+// Times a kernel: repeats it so that one submission lasts, warms the device up, reads the clock
+// while it works.
+Result<Reading> TimeKernel(Prober& prober, KernelRun& run) {
+  HY_TRY(run.Time(1));
+  HY_ASSIGN(const double once, run.Time(1));
+  const int repeats = prober.is_gpu()
+                          ? static_cast<int>(std::clamp(kSampleSeconds / std::max(once, 1e-6), 1.0,
+                                                        double{kMaxRepeats}))
+                          : 1;
+  Reading reading;
+  SampleOptions sampling;
+  sampling.seconds = 0.1;
+  sampling.warm_seconds = prober.is_gpu() ? kWarmSeconds : 0.02;
+  HY_ASSIGN(reading.seconds, Sample(
+                                 [&]() -> Result<double> {
+                                   HY_ASSIGN(const double seconds, run.Time(repeats));
+                                   return seconds / repeats;
+                                 },
+                                 sampling));
+  HY_TRY(run.Time(repeats, [&] { reading.clock_hz = prober.ReadClock(); }));
+  return reading;
+}
+
+std::string FormatWorkingSet(int64_t bytes) { return fmt::format("{} KiB", bytes >> 10); }
+
+struct Stream {
+  ReadingKind kind;
+  HostPattern host;
+  int64_t arrays;  // that it moves
+};
+constexpr Stream kStreams[] = {{ReadingKind::kRead, HostPattern::kRead, 1},
+                               {ReadingKind::kStream, HostPattern::kCopy, 2},
+                               {ReadingKind::kTriad, HostPattern::kTriad, 3}};
+
+// A graph whose only kernel moves `bytes` in all: rows of 1024 f32.
+std::string StreamGraph(const Stream& stream, int64_t bytes) {
+  const int64_t rows = std::max<int64_t>(bytes / stream.arrays / 4096, 1);
+  const std::string type = fmt::format("f32[{}, 1024]", rows);
+  switch (stream.kind) {
+    case ReadingKind::kRead:
+      return fmt::format(
+          "graph g(%x: {0}) -> (\"y\" = %y) {{\n  %y = reduce_sum %x {{axes = [1]}} : "
+          "f32[{1}]\n}}\n",
+          type, rows);
+    case ReadingKind::kStream:
+      return fmt::format("graph g(%x: {0}) -> (\"y\" = %y) {{\n  %y = neg %x : {0}\n}}\n", type);
+    default:
+      return fmt::format(
+          "graph g(%x: {0}, %z: {0}) -> (\"y\" = %y) {{\n  %s0 = constant f32[]{{0.75}}\n"
+          "  %s = broadcast %s0 {{shape = [{1}, 1024]}} : {0}\n  %m = mul %z, %s : {0}\n"
+          "  %y = add %x, %m : {0}\n}}\n",
+          type, rows);
+  }
+}
+
+struct LevelSize {
+  std::string name;
+  int64_t bytes;  // working set: of one thread on the host, of the whole device otherwise
+};
+
+// Sets that live in one level: half of what a thread has of a cache, and far more than the last
+// one.
+std::vector<LevelSize> HostLevels(const hal::Capabilities& capabilities, int64_t threads) {
+  std::vector<LevelSize> levels;
+  int64_t last = 0;
+  for (const hal::Cache& cache : capabilities.caches) {
+    if (!cache.size_bytes.known()) continue;
+    const int64_t sharers = std::min(cache.threads_per_instance.ValueOr(1), threads);
+    levels.push_back({fmt::format("L{}", cache.level.value),
+                      cache.size_bytes.value / std::max<int64_t>(sharers, 1) / 2});
+    last = cache.size_bytes.value * cache.instance_count.ValueOr(1);
+  }
+  const int64_t memory = std::max<int64_t>(4 * last / threads, int64_t{64} << 20);
+  levels.push_back({"memory", std::min<int64_t>(memory, int64_t{512} << 20)});
+  return levels;
+}
+
+Status ProbeHostBandwidth(Prober& prober) {
+  const hal::Capabilities& capabilities = prober.device().capabilities();
+  const int64_t threads = std::max<int64_t>(capabilities.compute.usable_worker_count.ValueOr(1), 1);
+  for (const LevelSize& level : HostLevels(capabilities, threads)) {
+    if (level.bytes * threads > prober.available_bytes() / 4) continue;
+    for (const Stream& stream : kStreams) {
+      const std::string what = fmt::format("{} {}", FormatReadingKind(stream.kind), level.name);
+      if (!prober.Begins(what)) continue;
+      auto time = MeasureHostMemory(stream.host, threads, level.bytes, 0.05);
+      if (!time.ok()) {
+        HY_TRY(prober.Note(what, time.status()));
+        continue;
+      }
+      Reading reading;
+      reading.kind = stream.kind;
+      reading.level = level.name;
+      reading.bytes = time->bytes;
+      reading.seconds = time->seconds;
+      reading.clock_hz = prober.ReadClock();
+      prober.Add(std::move(reading));
+    }
+  }
+  return OkStatus();
+}
+
+std::vector<LevelSize> DeviceLevels(const Prober& prober) {
+  std::vector<LevelSize> levels;
+  const hal::Capabilities& capabilities = prober.device().capabilities();
+  // Where the API tells no sizes, a set that every discrete GPU of these years keeps in its cache.
+  int64_t cache_bytes = 0;
+  for (const hal::Cache& cache : capabilities.caches) {
+    if (cache.level.ValueOr(0) == 2) cache_bytes = cache.size_bytes.ValueOr(0);
+  }
+  if (cache_bytes > 0) levels.push_back({"L2", cache_bytes / 2});
+  const int64_t whole = prober.is_gpu() ? int64_t{1536} << 20 : int64_t{96} << 20;
+  levels.push_back({"memory", std::min(whole, prober.available_bytes() / 4)});
+  return levels;
+}
+
+}  // namespace
+
+Status ProbeLatencies(Prober& prober) {
+  if (!prober.options().with_kernels) prober.LeaveOut();
+  if (!prober.options().with_kernels || !prober.Begins("dispatch and wait")) return OkStatus();
+  const char* kGraph = "graph g(%x: f32[16]) -> (\"y\" = %y) {\n  %y = neg %x : f32[16]\n}\n";
+  auto made = KernelRun::Make(prober.device_ref(), kGraph, {});
+  if (!made.ok()) return prober.Note("dispatch and wait", made.status());
+  KernelRun& run = **made;
+  const auto measure = [&]() -> Status {
+    SampleOptions sampling;
+    sampling.min_count = 50;
+    sampling.max_count = 2000;
+    sampling.seconds = 0.1;
+    sampling.warm_seconds = prober.is_gpu() ? kWarmSeconds : 0.02;
+    // The chain first: it wakes the clock.
+    HY_ASSIGN(const Spread chain, Sample([&] { return run.Time(kChain); }, sampling));
+    std::vector<double> submits;
+    HY_ASSIGN(const Spread one, Sample(
+                                    [&]() -> Result<double> {
+                                      HY_ASSIGN(const double seconds, run.Time(1));
+                                      submits.push_back(run.submit_seconds());
+                                      return seconds;
+                                    },
+                                    sampling));
+    const auto add = [&](ReadingKind kind, Spread spread) {
+      Reading reading;
+      reading.kind = kind;
+      reading.seconds = spread;
+      prober.Add(std::move(reading));
+    };
+    const auto per =
+        1.0 / ((kChain - 1) * static_cast<double>(std::max<size_t>(run.command_count(), 1)));
+    Spread dispatch = chain;
+    dispatch.median = std::max(chain.median - one.median, 0.0) * per;
+    dispatch.mad = (chain.mad + one.mad) * per;
+    dispatch.best = std::max(chain.best - one.best, 0.0) * per;
+    const Spread submit = Summarize(std::move(submits));
+    Spread wait = one;
+    wait.median = std::max(one.median - submit.median - dispatch.median, 0.0);
+    wait.mad = one.mad + submit.mad + dispatch.mad;
+    wait.best = std::max(one.best - submit.best - dispatch.best, 0.0);
+    add(ReadingKind::kDispatch, dispatch);
+    add(ReadingKind::kSubmit, submit);
+    add(ReadingKind::kReplay, one);
+    add(ReadingKind::kWait, wait);
+    return OkStatus();
+  };
+  const Status status = measure();
+  return status.ok() ? status : prober.Note("dispatch and wait", status);
+}
+
+Status ProbeBandwidth(Prober& prober) {
+  if (prober.is_host()) return ProbeHostBandwidth(prober);
+  if (!prober.options().with_kernels) {
+    prober.LeaveOut();
+    return OkStatus();
+  }
+  for (const LevelSize& level : DeviceLevels(prober)) {
+    for (const Stream& stream : kStreams) {
+      const std::string what = fmt::format("{} {} {}", FormatReadingKind(stream.kind), level.name,
+                                           FormatWorkingSet(level.bytes));
+      if (!prober.Begins(what)) continue;
+      auto run = KernelRun::Make(prober.device_ref(), StreamGraph(stream, level.bytes), {});
+      auto reading = run.ok() ? TimeKernel(prober, **run) : Result<Reading>(run.status());
+      if (!reading.ok()) {
+        HY_TRY(prober.Note(what, reading.status()));
+        continue;
+      }
+      reading->kind = stream.kind;
+      reading->level = level.name;
+      reading->bytes =
+          std::max<int64_t>(level.bytes / stream.arrays / 4096, 1) * 4096 * stream.arrays;
+      prober.Add(std::move(*reading));
+    }
+  }
+  return OkStatus();
+}
+
+Status ProbeProducts(Prober& prober) {
+  if (!prober.options().with_kernels) {
+    prober.LeaveOut();
+    return OkStatus();
+  }
+  struct Row {
+    const char* dtype;
+    int64_t bytes;
+    bool matrix_units;
+  };
+  const Row rows[] = {{"f32", 4, false}, {"f16", 2, true},   {"f16", 2, false},
+                      {"bf16", 2, true}, {"bf16", 2, false}, {"f64", 8, false}};
+  for (const Row& row : rows) {
+    const auto is_input = [&](const hal::MatrixShape& shape) {
+      return shape.input_dtype == row.dtype;
+    };
+    const auto& shapes = prober.device().capabilities().matrix_shapes;
+    if (row.matrix_units && std::none_of(shapes.begin(), shapes.end(), is_input)) continue;
+    // Long enough for a rate, short enough for a probe.
+    const int64_t size = !prober.is_gpu()   ? (prober.is_host() ? 1024 : 256)
+                         : row.matrix_units ? 8192
+                                            : 4096;
+    const std::string what = fmt::format("matmul {} {}, {}", row.dtype, size,
+                                         row.matrix_units ? "matrix units" : "scalar units");
+    if (!prober.Begins(what)) continue;
+    const std::string type = fmt::format("{}[{}, {}]", row.dtype, size, size);
+    const std::string graph = fmt::format(
+        "graph g(%a: {0}, %b: {0}) -> (\"y\" = %y) {{\n  %y = matmul %a, %b : {0}\n}}\n", type);
+    KernelRunOptions options;
+    options.use_matrix_units = row.matrix_units;
+    options.tune = prober.options().tune;
+    options.cache = prober.options().cache;
+    auto run = KernelRun::Make(prober.device_ref(), graph, options);
+    auto reading = run.ok() ? TimeKernel(prober, **run) : Result<Reading>(run.status());
+    if (!reading.ok()) {
+      HY_TRY(prober.Note(what, reading.status()));
+      continue;
+    }
+    reading->kind = ReadingKind::kMatmul;
+    reading->dtype = row.dtype;
+    reading->matrix_units = row.matrix_units;
+    reading->size = size;
+    reading->bytes = 3 * size * size * row.bytes;
+    reading->operations = 2 * std::pow(static_cast<double>(size), 3);
+    prober.Add(std::move(*reading));
+  }
+  return OkStatus();
+}
+
+}  // namespace halyard::runtime

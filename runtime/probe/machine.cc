@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/probe/machine.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+
+#include "runtime/probe/store.h"
+
+namespace halyard::runtime {
+namespace {
+
+constexpr double kLeastSigma = 0.02;  // no two runs agree better
+// What convolutions and attention reach of the rate of products; the defaults have the same parts.
+constexpr double kConvolutionPart = 0.83, kAttentionPart = 0.67;
+constexpr int64_t kUnlimited = int64_t{1} << 50;
+
+// MAD times 1.4826 estimates the deviation of normal samples.
+double SigmaOf(const Spread& spread) {
+  if (spread.median <= 0) return 0.25;
+  return std::clamp(1.4826 * spread.mad / spread.median, kLeastSigma, 1.0);
+}
+
+place::Number NumberOf(double value, const Spread& spread) {
+  return {value, place::Source::kMeasured, SigmaOf(spread)};
+}
+
+void SetCost(const DeviceProbe& probe, ReadingKind kind, place::Number* out) {
+  for (const Reading& reading : probe.readings) {
+    if (reading.kind == kind && reading.seconds.median > 0) {
+      *out = NumberOf(reading.seconds.median, reading.seconds);
+    }
+  }
+}
+
+// The best of several readings of one kind, because a device reaches it.
+template <typename Keep>
+const Reading* FindBest(const DeviceProbe& probe, const Keep& keep) {
+  const Reading* best = nullptr;
+  for (const Reading& reading : probe.readings) {
+    if (keep(reading) && (!best || reading.Rate() > best->Rate())) best = &reading;
+  }
+  return best;
+}
+
+void SetRates(const DeviceProbe& probe, place::Device* device) {
+  std::map<DType, const Reading*> best;
+  for (const Reading& reading : probe.readings) {
+    if (reading.kind != ReadingKind::kMatmul || reading.Rate() <= 0) continue;
+    const Result<DType> dtype = ParseDType(reading.dtype);
+    if (!dtype.ok()) continue;
+    const Reading*& at = best[*dtype];
+    if (!at || reading.Rate() > at->Rate()) at = &reading;
+  }
+  for (const auto& [dtype, reading] : best) {
+    for (const place::OpClass op_class :
+         {place::OpClass::kContraction, place::OpClass::kConvolution, place::OpClass::kAttention}) {
+      const auto same = [&, d = dtype](const place::Rate& rate) {
+        return rate.op_class == op_class && rate.dtype == d;
+      };
+      const auto at = std::find_if(device->rates.begin(), device->rates.end(), same);
+      place::Number number = NumberOf(reading->Rate(), reading->seconds);
+      if (op_class != place::OpClass::kContraction) {
+        number.value *=
+            op_class == place::OpClass::kConvolution ? kConvolutionPart : kAttentionPart;
+        number.source = place::Source::kFitted;
+        number.sigma = std::max(number.sigma, place::StartSigma(place::Source::kFitted));
+      }
+      if (at == device->rates.end()) {
+        device->rates.push_back({op_class, dtype, number});
+      } else {
+        at->flops_per_second = number;
+      }
+    }
+  }
+}
+
+void SetLevels(const DeviceProbe& probe, place::Device* device) {
+  std::vector<place::Level> levels;
+  std::set<std::string> seen;
+  for (const Reading& reading : probe.readings) {
+    const bool is_stream = reading.kind == ReadingKind::kRead ||
+                           reading.kind == ReadingKind::kStream ||
+                           reading.kind == ReadingKind::kTriad;
+    if (!is_stream || reading.Rate() <= 0) continue;
+    if (!seen.insert(reading.level).second) continue;
+    // The triad, which reads and writes, says most of fused kernels.
+    const Reading* triad = FindBest(probe, [&](const Reading& other) {
+      return other.kind == ReadingKind::kTriad && other.level == reading.level;
+    });
+    const Reading& chosen = triad ? *triad : reading;
+    std::string name = reading.level;
+    for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    // A set fills half of its level.
+    int64_t bytes = name == "memory" ? kUnlimited : 2 * reading.bytes;
+    if (!levels.empty()) bytes = std::max(bytes, levels.back().bytes);
+    levels.push_back({name, bytes, NumberOf(chosen.Rate(), chosen.seconds)});
+  }
+  if (levels.empty() || levels.back().name != "memory") return;
+  device->levels = std::move(levels);
+}
+
+// Latency from the smallest copy; bandwidth of the larger ones without it.
+bool FillLink(const DeviceProbe& probe, const std::string& from, const std::string& to,
+              place::Link* link) {
+  std::vector<const Reading*> copies;
+  for (const Reading& reading : probe.readings) {
+    if (reading.kind == ReadingKind::kCopy && reading.from == from && reading.to == to &&
+        reading.seconds.median > 0) {
+      copies.push_back(&reading);
+    }
+  }
+  if (copies.size() < 2) return false;
+  std::sort(copies.begin(), copies.end(),
+            [](const Reading* a, const Reading* b) { return a->bytes < b->bytes; });
+  const double latency = copies.front()->seconds.median;
+  std::vector<place::CurvePoint> curve;
+  double sigma = SigmaOf(copies.front()->seconds);
+  bool is_verified = true;
+  for (const Reading* copy : copies) {
+    is_verified &= copy->is_verified;
+    const double rest = copy->seconds.median - latency;
+    // Below that the difference is noise.
+    if (rest < 0.2 * latency) continue;
+    curve.push_back({copy->bytes, static_cast<double>(copy->bytes) / rest});
+    sigma = std::max(sigma, SigmaOf(copy->seconds));
+  }
+  if (curve.empty()) return false;
+  link->latency_seconds = NumberOf(latency, copies.front()->seconds);
+  link->curve = std::move(curve);
+  link->is_verified = is_verified;
+  link->source = place::Source::kMeasured;
+  link->sigma = std::min(sigma, 1.0);
+  return true;
+}
+
+}  // namespace
+
+place::Machine MeasuredMachine(const place::Machine& defaults, const ProbeReport& report) {
+  place::Machine machine = defaults;
+  std::map<uint32_t, const DeviceProbe*> by_memory;  // of devices with memory of their own
+  for (place::Device& device : machine.devices) {
+    const DeviceProbe* probe = report.Find(device.name, device.identity);
+    if (!probe || probe->lacks == kAllParts) continue;
+    machine.snapshot = report.snapshot;
+    if ((probe->lacks & kLatencies) == 0) {
+      SetCost(*probe, ReadingKind::kDispatch, &device.dispatch_seconds);
+      SetCost(*probe, ReadingKind::kSubmit, &device.submit_seconds);
+      SetCost(*probe, ReadingKind::kWait, &device.wait_seconds);
+    }
+    if ((probe->lacks & kProducts) == 0) SetRates(*probe, &device);
+    if ((probe->lacks & kBandwidth) == 0) SetLevels(*probe, &device);
+    if (device.memory != machine.home && (probe->lacks & kCopies) == 0) {
+      by_memory[device.memory] = probe;
+    }
+    if (probe->before.load_average.known()) {
+      machine.load = fmt::format("load average {:.2f}", probe->before.load_average.value);
+    }
+  }
+  for (const auto& [from, probe] : by_memory) {
+    for (const auto& [to, other] : by_memory) {
+      const auto same = [&, f = from, t = to](const place::Link& link) {
+        return link.from == f && link.to == t;
+      };
+      if (from == to || std::any_of(machine.links.begin(), machine.links.end(), same)) continue;
+      place::Link link;
+      link.from = from;
+      link.to = to;
+      link.engine = static_cast<uint32_t>(machine.links.size());
+      if (FillLink(*probe, "device", other->path, &link)) machine.links.push_back(std::move(link));
+    }
+  }
+  for (place::Link& link : machine.links) {
+    const auto from = by_memory.find(link.from), to = by_memory.find(link.to);
+    // Values move between a session's memory and the device through page-locked blocks.
+    if (link.from == machine.home && to != by_memory.end()) {
+      if (FillLink(*to->second, "pinned", "device", &link)) link.path = place::PathKind::kPinned;
+    } else if (link.to == machine.home && from != by_memory.end()) {
+      if (FillLink(*from->second, "device", "pinned", &link)) link.path = place::PathKind::kPinned;
+    } else if (from != by_memory.end() && to != by_memory.end()) {
+      FillLink(*from->second, "device", to->second->path, &link);
+    }
+  }
+  return machine;
+}
+
+place::Machine StoredMachine(std::span<const program::Device> devices,
+                             const std::string& cache_folder, std::vector<std::string>* notes,
+                             std::span<const std::string> opened_as) {
+  const place::Machine defaults = place::DefaultMachine(devices);
+  if (cache_folder.empty()) return defaults;
+  const auto report = LoadProbes(cache_folder);
+  if (!report.ok()) {
+    notes->push_back(report.status().ToLine());
+    return defaults;
+  }
+  for (size_t d = 0; d < defaults.devices.size(); ++d) {
+    const place::Device& device = defaults.devices[d];
+    const DeviceProbe* probe = report->Find(device.name, device.identity);
+    if (!probe || probe->lacks == 0) continue;
+    const std::string path = opened_as.empty() ? device.name : opened_as[d];
+    const char* quote = path.find_first_of("?&") == std::string::npos ? "" : "'";  // of the shell
+    notes->push_back(
+        fmt::format("the stored probe of '{}' lacks {}; placement takes defaults for that until "
+                    "`halyard devices --probe {}{}{}` has measured it",
+                    device.name, FormatParts(probe->lacks), quote, path, quote));
+  }
+  place::Machine measured = MeasuredMachine(defaults, *report);
+  if (const Status sound = place::VerifyMachine(measured); !sound.ok()) {
+    notes->push_back(fmt::format("stored probes are not used: {}", sound.message()));
+    return defaults;
+  }
+  return measured;
+}
+
+}  // namespace halyard::runtime

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/probe/store.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "runtime/device_target.h"
+
+namespace halyard::runtime {
+namespace {
+
+constexpr size_t kMaxFileBytes = size_t{4} << 20;
+// A device that is opened with other options, or has another driver now, keeps its earlier probes.
+constexpr int64_t kMaxProbesOfPath = 8;
+
+std::string PathOf(const std::string& folder) { return folder + "/" + kProbeFileName; }
+
+// NOT_FOUND when there is none.
+Result<std::string> ReadText(const std::string& path) {
+  std::FILE* file = std::fopen(path.c_str(), "rbe");
+  if (!file) {
+    if (errno == ENOENT) return NotFound("There is no file '{}'.", path);
+    return DataLoss("The file '{}' cannot be read: {}.", path, std::strerror(errno));
+  }
+  // One byte more than is taken, so that larger files show.
+  std::string text(kMaxFileBytes + 1, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  return text;
+}
+
+Status WriteText(const std::string& path, const std::string& text) {
+  std::string temporary = path + ".XXXXXX";
+  const int file = mkstemp(temporary.data());
+  if (file < 0) return Unavailable("'{}' cannot be written: {}.", path, std::strerror(errno));
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = write(file, text.data() + done, text.size() - done);
+    if (written <= 0) break;
+    done += static_cast<size_t>(written);
+  }
+  const bool is_closed = close(file) == 0;
+  if (done == text.size() && is_closed && rename(temporary.c_str(), path.c_str()) == 0) {
+    return OkStatus();
+  }
+  const int error = errno;
+  unlink(temporary.c_str());
+  return Unavailable("'{}' cannot be written: {}.", path, std::strerror(error));
+}
+
+bool IsSameDevice(const DeviceProbe& a, const DeviceProbe& b) {
+  return a.path == b.path && a.identity == b.identity;
+}
+
+// Of one path, the probe that came first makes room for the new one.
+void AddProbe(ProbeReport& stored, const DeviceProbe& probe) {
+  const auto has_path = [&](const DeviceProbe& other) { return other.path == probe.path; };
+  auto& devices = stored.devices;
+  if (std::count_if(devices.begin(), devices.end(), has_path) >= kMaxProbesOfPath) {
+    devices.erase(std::find_if(devices.begin(), devices.end(), has_path));
+  }
+  devices.push_back(probe);
+}
+
+}  // namespace
+
+Result<ProbeReport> LoadProbes(const std::string& cache_folder) {
+  HY_TRY(Cache::Open(cache_folder));
+  auto text = ReadText(PathOf(cache_folder));
+  if (!text.ok()) {
+    if (text.status().code() == StatusCode::kNotFound) return ProbeReport();
+    return text.status();
+  }
+  auto report = ParseProbeReport(*text);
+  HY_TRY_CONTEXT(report, "reading '{}'", PathOf(cache_folder));
+  return report;
+}
+
+Result<ProbeReport> StoreProbes(const std::string& cache_folder, const ProbeReport& report,
+                                std::vector<std::string>* notes) {
+  ProbeReport stored;
+  // A damaged file is replaced.
+  if (auto old = LoadProbes(cache_folder); old.ok()) {
+    stored = std::move(*old);
+  } else if (old.status().code() != StatusCode::kDataLoss) {
+    return old.status();
+  }
+  bool is_changed = false;
+  for (const DeviceProbe& probe : report.devices) {
+    const auto same = [&](const DeviceProbe& other) { return IsSameDevice(other, probe); };
+    const auto at = std::find_if(stored.devices.begin(), stored.devices.end(), same);
+    if (at == stored.devices.end()) {
+      AddProbe(stored, probe);
+    } else if (const uint32_t lost = probe.lacks & ~at->lacks; lost != 0) {
+      if (notes != nullptr) {
+        notes->push_back(
+            fmt::format("the earlier probe of '{}' stays in the cache: the one of now lacks {}",
+                        probe.path, FormatParts(lost)));
+      }
+      continue;
+    } else {
+      *at = probe;
+    }
+    is_changed = true;
+  }
+  if (!is_changed) return stored;
+  stored.unix_seconds = report.unix_seconds;
+  ++stored.snapshot;
+  HY_TRY(WriteText(PathOf(cache_folder), FormatProbeReport(stored)));
+  return stored;
+}
+
+Result<ProbeReport> ProbeOrLoad(std::span<const Ref<hal::Device>> devices, ProbeOptions options,
+                                const std::string& cache_folder, bool again,
+                                std::vector<std::string>* notes) {
+  ProbeReport stored;
+  if (!cache_folder.empty()) {
+    if (auto loaded = LoadProbes(cache_folder); loaded.ok()) {
+      stored = std::move(*loaded);
+    } else {
+      notes->push_back(loaded.status().ToLine());
+    }
+    if (auto cache = Cache::Open(cache_folder); cache.ok()) options.cache = std::move(*cache);
+  }
+  uint32_t wanted = options.with_kernels ? kAllParts : uint32_t{kCopies};
+  if (options.stored_only) wanted = 0;  // what there is
+  std::vector<Ref<hal::Device>> missing;
+  for (const Ref<hal::Device>& device : devices) {
+    const DeviceProbe* known = stored.Find(device->path(), IdentityOf(*device));
+    if (again || !known || (known->lacks & wanted) != 0) {
+      missing.push_back(device);
+    }
+  }
+  if (!options.stored_only && !missing.empty()) {
+    // Links between two devices belong to both, so all are there when one is measured.
+    HY_ASSIGN(ProbeReport fresh, Probe(missing, options));
+    if (!cache_folder.empty()) {
+      auto now = StoreProbes(cache_folder, fresh, notes);
+      if (now.ok()) {
+        stored = std::move(*now);
+      } else {
+        notes->push_back(std::string(now.status().message()));
+      }
+    }
+    // What was measured now is what is shown, also where the store keeps an earlier one.
+    for (DeviceProbe& probe : fresh.devices) {
+      std::erase_if(stored.devices, [&](const DeviceProbe& p) { return IsSameDevice(p, probe); });
+      stored.devices.push_back(std::move(probe));
+    }
+    stored.unix_seconds = fresh.unix_seconds;
+  }
+  // Only what was asked for, in its order.
+  ProbeReport out;
+  out.snapshot = stored.snapshot;
+  out.unix_seconds = stored.unix_seconds;
+  for (const Ref<hal::Device>& device : devices) {
+    const DeviceProbe* probe = stored.Find(device->path(), IdentityOf(*device));
+    if (probe) out.devices.push_back(*probe);
+  }
+  return out;
+}
+
+}  // namespace halyard::runtime

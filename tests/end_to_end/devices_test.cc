@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs over several devices as a caller sees them: affinities, caps, policies, devices that are
+// missing or get lost, the command's options. The devices are synthetic, but for what Vulkan has.
+#include <algorithm>
+#include <cmath>
+
+#include "tests/end_to_end/fixture.h"
+#include "tests/heap_watch.h"
+
+namespace halyard {
+namespace {
+
+using onnx::testing::kF32;
+using onnx::testing::Message;
+using onnx::testing::ModelOf;
+using onnx::testing::Node;
+using onnx::testing::ValueInfo;
+using testing::HasSubstr;
+using testing::Not;
+
+class EndToEndDevices : public EndToEnd {
+ protected:
+  EndToEndDevices() { UseDevices("threads=1;threads=1&speed_percent=50&link_latency_us=10"); }
+  ~EndToEndDevices() override { unsetenv("HALYARD_SYNTHETIC_DEVICES"); }
+
+  void UseDevices(const std::string& list) {
+    setenv("HALYARD_SYNTHETIC_DEVICES", list.c_str(), 1);
+    Restart(HY_POLICY_DEFAULT);
+  }
+  void Restart(hy_policy policy) {
+    log_.clear();
+    hy_instance_desc desc = HY_INSTANCE_DESC_INIT;
+    desc.on_missing_device = desc.on_unsupported_op = policy;
+    desc.log_context = &log_;
+    desc.log = [](void* context, hy_log_level, hy_string message) {
+      static_cast<std::string*>(context)->append(message.data, message.size) += '\n';
+    };
+    instance_ = hy::Instance::Create(&desc);
+  }
+
+  // y = tanh(exp(relu(x))), z = relu(x) + y.
+  static Message Chain() {
+    return ModelOf({{Node("Relu", {"x"}, {"a"}, {}, "a"), Node("Exp", {"a"}, {"b"}, {}, "b"),
+                     Node("Tanh", {"b"}, {"y"}, {}, "c"), Node("Add", {"a", "y"}, {"z"}, {}, "d")},
+                    {},
+                    {ValueInfo("x", kF32, {"n"})},
+                    {ValueInfo("y", kF32, {"n"}), ValueInfo("z", kF32, {"n"})}});
+  }
+
+  struct Wish {
+    std::string pattern, device;
+    hy_affinity_kind kind = HY_AFFINITY_REQUIRE;
+  };
+  hy::Program CompileOn(const std::vector<std::string>& paths, const std::vector<Wish>& wishes,
+                        std::vector<hy_memory_cap> caps = {}, int64_t n = 0) {
+    std::vector<hy::Device> devices;
+    std::vector<hy_device_t*> handles;
+    for (const std::string& path : paths) {
+      devices.push_back(instance_.Open(path));
+      handles.push_back(devices.back().get());
+    }
+    std::vector<hy_affinity> affinities;
+    for (const Wish& wish : wishes) {
+      affinities.push_back({hy::View(wish.pattern), hy::View(wish.device), wish.kind});
+    }
+    const std::string path = Write("chain.onnx", Chain().str());
+    hy_compile_desc desc = HY_COMPILE_DESC_INIT;
+    desc.onnx_path = hy::View(path);
+    desc.disable_tuning = 1;
+    desc.devices = handles.data();
+    desc.device_count = handles.size();
+    desc.affinities = affinities.data();
+    desc.affinity_count = affinities.size();
+    desc.memory_caps = caps.data();
+    desc.memory_cap_count = caps.size();
+    const hy_symbol_value size = {HY_STRING("n"), n};
+    desc.symbols = &size;
+    desc.symbol_count = n > 0 ? 1 : 0;
+    desc.replan = replan_ ? 1 : 0;
+    return hy::Program::Compile(instance_, desc);
+  }
+  std::string FailureOf(const std::vector<std::string>& paths, const std::vector<Wish>& wishes,
+                        std::vector<hy_memory_cap> caps = {}, int64_t n = 0) {
+    try {
+      CompileOn(paths, wishes, std::move(caps), n);
+    } catch (const hy::Error& error) {
+      code_ = error.code();
+      return error.what();
+    }
+    return "no failure";
+  }
+
+  void RunChain(const hy::Session& session, hy_result wanted = HY_OK) {
+    const std::vector<float> x = {-1, 0, 0.5f, 2};
+    const hy_tensor input = TensorOf(HY_DTYPE_F32, {4}, x);
+    hy_tensor outputs[2] = {HY_TENSOR_INIT, HY_TENSOR_INIT};
+    ASSERT_EQ(hy_session_run(session.get(), &input, 1, outputs, 2), wanted) << LastError();
+    if (wanted != HY_OK) return;
+    const auto y = ValuesOf<float>(outputs[0]), z = ValuesOf<float>(outputs[1]);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const float a = std::max(x[i], 0.0f), want = std::tanh(std::exp(a));
+      EXPECT_NEAR(y[i], want, 1e-5f);
+      EXPECT_NEAR(z[i], a + want, 1e-5f);
+    }
+  }
+  std::string Report(const hy::Program& program, hy_report_kind kind = HY_REPORT_PLACEMENT) {
+    return program.Report(kind, HY_FORMAT_TEXT);
+  }
+
+  std::string log_;
+  bool replan_ = false;
+  hy_result code_ = HY_OK;
+};
+
+const std::vector<std::string> kThree = {"cpu:0", "cpu:1", "cpu:2"};
+
+TEST_F(EndToEndDevices, RequiredDevicesAreObeyedAndTheMemoryOfEachIsTold) {
+  const hy::Program program =
+      CompileOn(kThree, {{"a", "cpu:1"}, {"b", "cpu:2"}, {"?", "cpu:0", HY_AFFINITY_PREFER}});
+  RunChain(hy::Session::Create(program));
+  const std::string commands = Report(program, HY_REPORT_COMMANDS);
+  EXPECT_THAT(commands, HasSubstr("block device 1 queue 0"));
+  EXPECT_THAT(commands, HasSubstr("block device 2 queue 0"));
+  EXPECT_THAT(commands, HasSubstr("transfer \"cpu:1 to cpu:2\""));
+  const hy_symbol_value n = {HY_STRING("n"), 4};
+  const auto memory = program.Memory({n});
+  ASSERT_EQ(memory.size(), 3u);
+  EXPECT_GT(memory[1].staging_bytes, 0);
+  EXPECT_GT(memory[2].staging_bytes, 0);
+  EXPECT_EQ(memory[0].staging_bytes, 0);
+}
+
+TEST_F(EndToEndDevices, ASavedProgramKeepsItsDevicesAndMissesThemByName) {
+  const hy::Program program = CompileOn(kThree, {{"a", "cpu:1"}, {"b", "cpu:2"}, {"c", "cpu:1"}});
+  program.Save(Path("three.hy"));
+  hy_program_load_desc desc = HY_PROGRAM_LOAD_DESC_INIT;
+  const std::string path = Path("three.hy");
+  desc.path = hy::View(path);
+  RunChain(hy::Session::Create(hy::Program::Load(instance_, desc)));
+  UseDevices("threads=1");  // cpu:2 is gone
+  try {
+    hy::Program::Load(instance_, desc);
+    ADD_FAILURE() << "it loads without its device";
+  } catch (const hy::Error& error) {
+    EXPECT_EQ(error.code(), HY_NOT_FOUND);
+    EXPECT_THAT(error.what(), HasSubstr("'cpu:2'"));
+    EXPECT_THAT(error.what(), HasSubstr("compiling the model anew"));
+  }
+}
+
+TEST_F(EndToEndDevices, DemandsThatCannotBeMetAreOneSentence) {
+  EXPECT_THAT(FailureOf(kThree, {{"a", "cuda:3"}}),
+              HasSubstr("'a=cuda:3' names a device that the program may not use; it may use "
+                        "'cpu:0', 'cpu:1', 'cpu:2'"));
+  EXPECT_EQ(code_, HY_INVALID_ARGUMENT);
+  EXPECT_THAT(FailureOf({"cpu:0", "cpu:0"}, {}), HasSubstr("'cpu:0' is given twice"));
+  EXPECT_THAT(FailureOf(kThree, {}, {{HY_STRING("cpu:7"), 100}}), HasSubstr("'cpu:7'"));
+  EXPECT_EQ(code_, HY_INVALID_ARGUMENT);
+  EXPECT_THAT(FailureOf(kThree, {}, {{HY_STRING("cpu:1"), 0}}), HasSubstr("at least 1"));
+  EXPECT_THAT(FailureOf(kThree, {}, {{HY_STRING("cpu"), 9}, {HY_STRING("cpu:0"), 9}}),
+              HasSubstr("two memory caps"));
+  EXPECT_THAT(FailureOf(kThree, {{"", "cpu:1"}}), HasSubstr("has no pattern"));
+  EXPECT_THAT(FailureOf(kThree, {{"a", "cpu:1", 7}}), HasSubstr("no affinity kind 7"));
+}
+
+TEST_F(EndToEndDevices, ACapIsObeyedOrRefusedWithTheShortfall) {
+  const std::vector<Wish> wishes = {{"a", "cpu:1"}, {"b", "cpu:0"}, {"c", "cpu:0"}, {"d", "cpu:0"}};
+  const hy::Program free = CompileOn({"cpu:0", "cpu:1"}, wishes, {}, 1000);
+  const auto memory = free.Memory({});
+  const int64_t need = memory[1].constant_bytes + memory[1].activation_bytes + memory[1].io_bytes +
+                       memory[1].staging_bytes;
+  ASSERT_GT(need, 4000);
+  EXPECT_THAT(FailureOf({"cpu:0", "cpu:1"}, wishes, {{HY_STRING("cpu:1"), need - 1}}, 1000),
+              HasSubstr("1 too few"));
+  EXPECT_EQ(code_, HY_OUT_OF_MEMORY);
+  EXPECT_EQ(FailureOf({"cpu:0", "cpu:1"}, wishes, {{HY_STRING("cpu:1"), need}}, 1000),
+            "no failure");
+  // With open sizes it is the run that knows.
+  const hy::Program open = CompileOn({"cpu:0", "cpu:1"}, wishes, {{HY_STRING("cpu:1"), 3000}});
+  const auto session = hy::Session::Create(open);
+  RunChain(session);
+  const std::vector<float> x(1000, 1.0f);
+  const hy_tensor input = TensorOf(HY_DTYPE_F32, {1000}, x);
+  hy_tensor outputs[2] = {HY_TENSOR_INIT, HY_TENSOR_INIT};
+  EXPECT_EQ(hy_session_run(session.get(), &input, 1, outputs, 2), HY_OUT_OF_MEMORY);
+  EXPECT_THAT(LastError(), HasSubstr("the cap is 3000"));
+  RunChain(session);
+}
+
+// 384 KiB of weights, one of them an output, for a device of 300 KB: without a cap its own memory
+// is the limit, and with the least of caps another device has all.
+TEST_F(EndToEndDevices, WhatADeviceHasLimitsAPlanAndOtherDevicesTakeTheRest) {
+  UseDevices("threads=1&memory_bytes=300000;threads=1");
+  std::vector<Message> nodes, weights;
+  for (int i = 0; i < 6; ++i) {
+    const std::string n = std::to_string(i), next = std::to_string(i + 1);
+    const std::string weight = i == 2 ? "weight" : "w" + n;
+    std::vector<float> values(128 * 128);
+    for (size_t e = 0; e < values.size(); ++e) {
+      values[e] = static_cast<float>((e * 7 + static_cast<size_t>(i)) % 17) / 64 - 0.125f;
+    }
+    weights.push_back(onnx::testing::FloatTensor(weight, {128, 128}, values));
+    nodes.push_back(Node("MatMul", {"v" + n, weight}, {"p" + n}, {}, "p" + n));
+    nodes.push_back(Node("Tanh", {"p" + n}, {"v" + next}, {}, "t" + n));
+  }
+  Write("large.onnx",
+        ModelOf({nodes,
+                 weights,
+                 {ValueInfo("v0", kF32, {16, 128})},
+                 {ValueInfo("v6", kF32, {16, 128}), ValueInfo("weight", kF32, {128, 128})}})
+            .str());
+  const std::string base = "run large.onnx --no-tune --no-cache --seed 5 ";
+  const std::string same = " --expect-dir one --rtol 1e-5 --atol 1e-5";
+  Run(base + "--device cpu:0 --output-dir one");
+  ASSERT_EQ(status_, 0);
+  EXPECT_THAT(Run(base + "--device cpu:1" + same), Not(HasSubstr("error:")));
+  EXPECT_EQ(status_, 0);
+  EXPECT_THAT(Run("explain large.onnx --no-tune --no-cache --device cpu:1"),
+              HasSubstr("do not fit there; every run brings them"));
+  for (const char* cap : {"1", "50KB", "200KB", "400KB", "10MB"}) {
+    EXPECT_THAT(Run(base + "--device cpu:1,cpu:2 --memory-cap cpu:1=" + cap + same),
+                Not(HasSubstr("error:")))
+        << cap;
+    EXPECT_EQ(status_, 0) << cap;
+  }
+}
+
+// An op that no device of the list runs: the CPU joins for it, and only for it.
+TEST_F(EndToEndDevices, TheCpuJoinsForWhatNoDeviceOfTheListRuns) {
+  const auto compile = [&](const char* op, hy_policy policy) {
+    const auto graph = hy::Graph::Create(instance_);
+    hy_value x = 0, y = 0, z = 0;
+    EXPECT_EQ(hy_graph_input(graph.get(), HY_STRING("x"), HY_DTYPE_F64, HY_STRING("4"), &x), HY_OK);
+    const hy_value both[] = {x, x};
+    EXPECT_EQ(hy_graph_op(graph.get(), hy::View(std::string_view(op)), HY_STRING("odd"), both, 2,
+                          nullptr, 0, &y, 1),
+              HY_OK);
+    EXPECT_EQ(
+        hy_graph_op(graph.get(), HY_STRING("neg"), HY_STRING("even"), &y, 1, nullptr, 0, &z, 1),
+        HY_OK);
+    EXPECT_EQ(hy_graph_output(graph.get(), HY_STRING("z"), z), HY_OK);
+    const auto device = instance_.Open("cpu:1");
+    hy_device_t* const handle = device.get();
+    hy_compile_desc desc = HY_COMPILE_DESC_INIT;
+    desc.graph = graph.get();
+    desc.devices = &handle;
+    desc.device_count = 1;
+    desc.disable_tuning = 1;
+    desc.on_unsupported_op = policy;
+    return hy::Program::Compile(instance_, desc);
+  };
+  const hy::Program program = compile("rem", HY_POLICY_FALLBACK_WARN);
+  EXPECT_THAT(Report(program), HasSubstr("cpu:0"));
+  EXPECT_THAT(log_, HasSubstr("'odd'"));
+  const std::vector<double> x = {1, -2, 3, 0.5};
+  const hy_tensor input = TensorOf(HY_DTYPE_F64, {4}, x);
+  hy_tensor output = HY_TENSOR_INIT;
+  const auto session = hy::Session::Create(program);
+  ASSERT_EQ(hy_session_run(session.get(), &input, 1, &output, 1), HY_OK) << LastError();
+  for (const double value : ValuesOf<double>(output)) EXPECT_EQ(value, 0);
+  log_.clear();
+  EXPECT_THROW(compile("rem", HY_POLICY_ERROR), hy::Error);
+  EXPECT_THAT(LastError(), HasSubstr("'odd'"));
+  // Where the list suffices the CPU is not part of the program.
+  EXPECT_THAT(Report(compile("add", HY_POLICY_FALLBACK_WARN), HY_REPORT_COMMANDS),
+              Not(HasSubstr("device \"cpu:0\"")));
+  EXPECT_EQ(log_, "");
+}
+
+TEST_F(EndToEndDevices, AVerifiedPlanKeepsTheFasterAndSaysSo) {
+  const std::string path = Write("chain.onnx", Chain().str());
+  const hy::Device devices[] = {instance_.Open("cpu:0"), instance_.Open("cpu:2")};
+  hy_device_t* const handles[] = {devices[0].get(), devices[1].get()};
+  const hy_affinity wish = {HY_STRING("b"), HY_STRING("cpu:2"), HY_AFFINITY_PREFER};
+  hy_compile_desc desc = HY_COMPILE_DESC_INIT;
+  desc.onnx_path = hy::View(path);
+  desc.disable_tuning = desc.disable_cache = desc.verify_plan = 1;
+  desc.devices = handles;
+  desc.device_count = 2;
+  desc.affinities = &wish;
+  desc.affinity_count = 1;
+  const hy::Program program = hy::Program::Compile(instance_, desc);
+  RunChain(hy::Session::Create(program));
+  // Whether the wish makes a plan over both is the cost model's business; where it does, a race is
+  // told.
+  const std::string commands = Report(program, HY_REPORT_COMMANDS);
+  if (commands.find("transfer") != std::string::npos) {
+    EXPECT_THAT(Report(program), HasSubstr("the plan is kept"));
+  }
+}
+
+TEST_F(EndToEndDevices, ALostDeviceIsPlannedAroundWhenThePolicySaysSo) {
+  UseDevices("threads=1;threads=1&lose_at=12");
+  const std::vector<Wish> wishes = {{"a", "cpu:1"}, {"b", "cpu:2"}, {"c", "cpu:1"}, {"d", "cpu:0"}};
+  const hy::Program program = CompileOn(kThree, wishes);
+  const auto session = hy::Session::Create(program);
+  hy_result result = HY_OK;
+  const std::vector<float> x = {1, 2, 3, 4};
+  const hy_tensor input = TensorOf(HY_DTYPE_F32, {4}, x);
+  int runs = 0;
+  while (result == HY_OK && runs < 20) {
+    hy_tensor outputs[2] = {HY_TENSOR_INIT, HY_TENSOR_INIT};
+    result = hy_session_run(session.get(), &input, 1, outputs, 2);
+    ++runs;
+  }
+  EXPECT_EQ(result, HY_DEVICE_LOST);
+  EXPECT_THAT(LastError(), HasSubstr("'cpu:2'"));
+  EXPECT_GT(runs, 1);
+  for (int i = 0; i < 3; ++i) RunChain(session);  // the next one does without it
+  EXPECT_THAT(Report(program), HasSubstr("Device 'cpu:2' was lost"));
+  EXPECT_THAT(log_, HasSubstr("device 'cpu:2' is left out"));
+  RunChain(hy::Session::Create(program), HY_DEVICE_LOST);
+
+  UseDevices("threads=1;threads=1&lose_at=3");
+  Restart(HY_POLICY_ERROR);
+  const auto strict = hy::Session::Create(CompileOn(kThree, wishes));
+  result = HY_OK;
+  for (int i = 0; i < 20 && result == HY_OK; ++i) {
+    hy_tensor outputs[2] = {HY_TENSOR_INIT, HY_TENSOR_INIT};
+    result = hy_session_run(strict.get(), &input, 1, outputs, 2);
+  }
+  EXPECT_EQ(result, HY_DEVICE_LOST);
+  for (int i = 0; i < 3; ++i) RunChain(strict, HY_DEVICE_LOST);
+}
+
+TEST_F(EndToEndDevices, ASteadyRunOverDevicesAllocatesNothing) {
+  if (!WatchesHeap()) GTEST_SKIP() << "A sanitizer has a malloc of its own.";
+  const auto session = hy::Session::Create(
+      CompileOn(kThree, {{"a", "cpu:1"}, {"b", "cpu:0"}, {"c", "cpu:2"}, {"d", "cpu:0"}}));
+  const std::vector<float> x = {1, 2, 3, 4};
+  std::vector<float> y(4), z(4);
+  const hy_tensor input = TensorOf(HY_DTYPE_F32, {4}, x);
+  const hy_tensor wanted[2] = {TensorOf(HY_DTYPE_F32, {4}, y), TensorOf(HY_DTYPE_F32, {4}, z)};
+  int64_t fewest = INT64_MAX;
+  for (int round = 0; round < 30 && fewest > 0; ++round) {
+    const int64_t before = AllocationCount();
+    for (int i = 0; i < 20; ++i) {
+      hy_tensor outputs[2] = {wanted[0], wanted[1]};
+      ASSERT_EQ(hy_session_run(session.get(), &input, 1, outputs, 2), HY_OK) << LastError();
+    }
+    fewest = std::min(fewest, AllocationCount() - before);
+  }
+  EXPECT_EQ(fewest, 0);
+}
+
+TEST_F(EndToEndDevices, TheCommandTakesAffinitiesCapsAndPolicies) {
+  Write("chain.onnx", Chain().str());
+  const std::string base = "run chain.onnx --no-tune --no-cache --shape n=16 --seed 5 ";
+  EXPECT_THAT(Run(base + "--device cpu:0 --output-dir one"), testing::Not(HasSubstr("error")));
+  ASSERT_EQ(status_, 0);
+  Run(base +
+      "--device cpu:0,cpu:1,cpu:2 --affinity b=cpu:1 --affinity c=require:cpu:2 "
+      "--expect-dir one --rtol 1e-5 --atol 1e-5");
+  EXPECT_EQ(status_, 0);
+  Run(base + "--device cpu:0,cpu:1 --affinity b=cpu:2");
+  EXPECT_EQ(status_, 2);
+  EXPECT_THAT(Run(base + "--affinity nonsense"), HasSubstr("is not PATTERN=DEVICE"));
+  EXPECT_EQ(status_, 1);
+  EXPECT_THAT(Run(base + "--memory-cap cpu:0=12x"), HasSubstr("is not DEVICE=SIZE"));
+  EXPECT_EQ(status_, 1);
+  EXPECT_THAT(Run(base + "--device cpu:0 --memory-cap cpu:0=1"), HasSubstr("too few"));
+  EXPECT_NE(status_, 0);
+  EXPECT_THAT(Run(base + "--device cpu:0,cpu:9"), HasSubstr("'cpu:9' is left out"));
+  EXPECT_EQ(status_, 0);
+  EXPECT_THAT(Run(base + "--device cpu:0,cpu:9 --on-missing-device fallback"),
+              testing::Not(HasSubstr("left out")));
+  EXPECT_EQ(status_, 0);
+  Run(base + "--device cpu:0,cpu:9 --on-missing-device error");
+  EXPECT_EQ(status_, 3);
+}
+
+TEST_F(EndToEndDevices, NewCostsChangeNoCachedPlanAndAreTold) {
+  UseDevices("threads=1&memory_bytes=4000000;threads=1");  // little memory: short probes
+  const auto plan_of = [&](bool replan) {
+    log_.clear();
+    replan_ = replan;
+    return CompileOn(kThree, {}, {}, 64).Report(HY_REPORT_PLACEMENT, HY_FORMAT_TEXT);
+  };
+  const std::string first = plan_of(false);
+  EXPECT_THAT(first, HasSubstr("costs are of snapshot 0"));
+  EXPECT_EQ(plan_of(false), first);
+  EXPECT_EQ(log_, "");
+  // A probe of the synthetic devices: copies alone.
+  std::vector<hy::Device> devices;
+  devices.push_back(instance_.Open("cpu:1"));
+  hy_probe_desc desc = HY_PROBE_DESC_INIT;
+  desc.no_kernels = 1;
+  instance_.Probe(devices, desc, HY_FORMAT_JSON);
+  const std::string second = plan_of(false);
+  EXPECT_THAT(log_, HasSubstr("has the costs of snapshot 0; those of now are of snapshot 1"));
+  EXPECT_THAT(second, HasSubstr("costs are of snapshot 0"));
+  EXPECT_THAT(second, HasSubstr("until a replan is asked for"));
+  const std::string third = plan_of(true);
+  EXPECT_THAT(third, HasSubstr("costs are of snapshot 1"));
+  EXPECT_THAT(log_, Not(HasSubstr("those of now")));
+  EXPECT_THAT(log_, HasSubstr("'cpu:1' lacks latencies, bandwidth, products"));
+  EXPECT_EQ(plan_of(false), third);
+  EXPECT_EQ(log_, "");
+  // A probe of another device changes nothing for these.
+  devices[0] = instance_.Open("cpu:7?synthetic=1&memory_bytes=4000000");
+  instance_.Probe(devices, desc, HY_FORMAT_JSON);
+  EXPECT_EQ(plan_of(false), third);
+  EXPECT_EQ(log_, "");
+}
+
+// The CPU joins as the last resort; that makes no plan that new costs could change.
+TEST_F(EndToEndDevices, NewCostsSayNothingOfASingleDevice) {
+  UseDevices("threads=1&memory_bytes=4000000&discrete=7");
+  const auto compile = [&] {
+    log_.clear();
+    return CompileOn({"cpu:1"}, {}, {}, 64).Report(HY_REPORT_PLACEMENT, HY_FORMAT_TEXT);
+  };
+  EXPECT_THAT(compile(), HasSubstr("costs are of snapshot 0"));
+  std::vector<hy::Device> devices;
+  devices.push_back(instance_.Open("cpu:1"));
+  hy_probe_desc desc = HY_PROBE_DESC_INIT;
+  desc.no_kernels = 1;
+  instance_.Probe(devices, desc, HY_FORMAT_JSON);
+  EXPECT_THAT(compile(), HasSubstr("costs are of snapshot 0"));
+  EXPECT_EQ(log_, "");
+}
+
+TEST_F(EndToEndDevices, AffinitiesMeanNamesAndOpsOfBothKindsAndMissOnesAreTold) {
+  // Relu is Halyard's maximum.
+  EXPECT_THAT(Report(CompileOn(kThree, {{"op:Relu", "cpu:1"}, {"op:exp", "cpu:2"}})),
+              Not(HasSubstr("matches no node")));
+  EXPECT_EQ(log_, "");
+  const hy::Program program = CompileOn(kThree, {{"op:relu6", "cpu:1"}, {"bb", "cpu:2"}});
+  for (const std::string& text : {log_, Report(program)}) {
+    EXPECT_THAT(text,
+                HasSubstr("'op:relu6=cpu:1' matches no node that runs; the ops of the model: "));
+    EXPECT_THAT(text, HasSubstr("'Relu'"));
+    EXPECT_THAT(text, HasSubstr("'bb=cpu:2' matches no node that runs; the nodes of the model: "));
+    EXPECT_THAT(text, HasSubstr("'b'"));
+  }
+  // The cache hides it from nobody.
+  log_.clear();
+  CompileOn(kThree, {{"op:relu6", "cpu:1"}, {"bb", "cpu:2"}});
+  EXPECT_THAT(log_, HasSubstr("'bb=cpu:2' matches no node"));
+  Write("chain.onnx", Chain().str());
+  EXPECT_THAT(
+      Run("run chain.onnx --no-tune --shape n=4 --device cpu:0 --affinity 'op:Tanhh=cpu:0'"),
+      HasSubstr("matches no node that runs; the ops of the model: "));
+  EXPECT_EQ(status_, 0);
+}
+
+TEST_F(EndToEndDevices, ASavedProgramOpensItsOwnDevicesFromTheCommand) {
+  const hy::Program program = CompileOn(kThree, {{"a", "cpu:1"}, {"b", "cpu:2"}, {"c", "cpu:0"}});
+  program.Save(Path("three.hyp"));
+  EXPECT_THAT(Run("run three.hyp --shape n=4"), HasSubstr("output y [4]"));
+  EXPECT_EQ(status_, 0);
+  Run("run three.hyp --shape n=4 --device cpu:0,cpu:1,cpu:2");
+  EXPECT_EQ(status_, 0);
+  EXPECT_THAT(
+      Run("run three.hyp --shape n=4 --device cpu:0"),
+      HasSubstr("compiled for, in their order: 'cpu:0', 'cpu:1', 'cpu:2'; given are: 'cpu:0'."));
+  EXPECT_EQ(status_, 2);
+  const std::string row =
+      Run("bench three.hyp --shape n=4 --runs 5 --warm-up 0 --seconds 0.05 -o csv");
+  EXPECT_EQ(status_, 0) << row;
+  EXPECT_THAT(row, HasSubstr("cpu:0+cpu:1+cpu:2"));
+  setenv("HALYARD_SYNTHETIC_DEVICES", "threads=1", 1);
+  EXPECT_THAT(Run("run three.hyp --shape n=4"), HasSubstr("'cpu:2'"));
+  EXPECT_EQ(status_, 2);
+}
+
+// CUDA is the stand-in for libcuda.
+TEST_F(EndToEndDevices, AGpuAndCpusShareAProgram) {
+  setenv("HALYARD_CUDA_LIBRARY", HALYARD_FAKE_LIBCUDA, 1);
+  Restart(HY_POLICY_DEFAULT);
+  for (const auto& [path, format] :
+       {std::pair<std::string, std::string>{"cuda:0", "cuda"}, {"vulkan:0", "spirv"}}) {
+    SCOPED_TRACE(path);
+    try {
+      instance_.Open(path);
+    } catch (const hy::Error& error) {
+      if (path == "cuda:0") ADD_FAILURE() << error.what();
+      continue;
+    }
+    const hy::Program program = CompileOn(
+        {"cpu:0", path, "cpu:1"}, {{"a", path}, {"b", "cpu:0"}, {"c", path}, {"d", "cpu:1"}});
+    const auto session = hy::Session::Create(program);
+    for (int i = 0; i < 3; ++i) RunChain(session);
+    EXPECT_THAT(Report(program, HY_REPORT_COMMANDS), HasSubstr(format));
+  }
+  unsetenv("HALYARD_CUDA_LIBRARY");
+}
+
+}  // namespace
+}  // namespace halyard

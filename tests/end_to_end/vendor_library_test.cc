@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiling with vendor_libraries on the stand-ins for libcuda and cuBLASLt: the library's products
+// race, win (the kernels beside them are interpreted), run in the program and in the saved one, and
+// kernels stand in where the library has gone.
+#include "tests/drivers/cuda/fake_knobs.h"
+#include "tests/end_to_end/device_fixture.h"
+
+namespace halyard {
+namespace {
+
+class VendorLibrary : public EndToEnd {
+ protected:
+  VendorLibrary() {
+    fake_.reset();
+    fake_.set_delay_us(0);
+    using namespace onnx::testing;  // NOLINT
+    const auto numbers = [](size_t count, int step) {
+      std::vector<float> values;
+      for (size_t i = 0; i < count; ++i) {
+        values.push_back(static_cast<float>(static_cast<int>(i) * step % 17 - 8) / 16);
+      }
+      return values;
+    };
+    // A hidden layer with ReLU, and one whose sum goes back to its input's width, added to it.
+    model_ = Write("model.onnx",
+                   ModelOf({{Node("MatMul", {"x", "w1"}, {"h1"}), Node("Add", {"h1", "b1"}, {"h2"}),
+                             Node("Relu", {"h2"}, {"h3"}), Node("MatMul", {"h3", "w2"}, {"h4"}),
+                             Node("Add", {"h4", "b2"}, {"h5"}), Node("Add", {"h5", "x"}, {"y"})},
+                            {FloatTensor("w1", {32, 40}, numbers(1280, 5)),
+                             FloatTensor("b1", {40}, numbers(40, 3)),
+                             FloatTensor("w2", {40, 32}, numbers(1280, 7)),
+                             FloatTensor("b2", {32}, numbers(32, 11))},
+                            {ValueInfo("x", kF32, {48, 32})},
+                            {ValueInfo("y", kF32, {48, 32})}})
+                       .str());
+    x_ = numbers(48 * 32, 13);
+    expected_ = RunOf(CompileOn("cpu:0", false));
+  }
+  ~VendorLibrary() override {
+    fake_.set_cublaslt_version(130100);
+    fake_.reset();
+  }
+
+  hy::Program CompileOn(const std::string& path, bool with_library, bool with_cache = false) {
+    devices_.push_back(instance_.Open(path));
+    hy_device_t* raw = devices_.back().get();
+    hy_compile_desc desc = HY_COMPILE_DESC_INIT;
+    desc.onnx_path = hy::View(model_);
+    desc.devices = &raw;
+    desc.device_count = 1;
+    desc.disable_cache = with_cache ? 0 : 1;
+    desc.on_unsupported_op = HY_POLICY_ERROR;
+    desc.vendor_libraries = with_library ? 1 : 0;
+    return hy::Program::Compile(instance_, desc);
+  }
+  std::vector<float> RunOf(const hy::Program& program) {
+    const hy::Session session = hy::Session::Create(program);
+    std::vector<hy_tensor> out(1, HY_TENSOR_INIT);
+    for (int run = 0; run < 2; ++run) {
+      session.Run({TensorOf(HY_DTYPE_F32, {48, 32}, x_)}, out);
+    }
+    return ValuesOf<float>(out[0]);
+  }
+  void ExpectNear(const std::vector<float>& got) const {
+    ASSERT_EQ(got.size(), expected_.size());
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected_[i], 1e-5) << i;
+  }
+  long Calls() const { return fake_.call_count("cublasLtMatmul"); }
+
+  const drivers::cuda::ScopedVariable library_{"HALYARD_CUDA_LIBRARY", HALYARD_FAKE_LIBCUDA};
+  const drivers::cuda::ScopedVariable matmuls_{"HALYARD_CUBLASLT_LIBRARY", HALYARD_FAKE_LIBCUDA};
+  drivers::cuda::FakeCuda fake_;
+  std::string model_;
+  std::vector<float> x_, expected_;
+  std::vector<hy::Device> devices_;
+};
+
+TEST_F(VendorLibrary, WinsAndRuns) {
+  for (const char* path : {"cuda:0?graph_commands=100", "cuda:0?graph_commands=1"}) {
+    const hy::Program program = CompileOn(path, true);
+    const std::string schedules = program.Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT);
+    EXPECT_THAT(schedules, testing::HasSubstr("gpu-library"));
+    EXPECT_THAT(schedules, testing::HasSubstr("cuBLASLt 13.1.0"));
+    EXPECT_THAT(schedules, testing::ContainsRegex("its products won [12] of [0-9]+ kernels, with "
+                                                  "[0-9]+ % of the [0-9.]+ us"));
+    const long before = Calls();
+    ExpectNear(RunOf(program));
+    EXPECT_GE(Calls(), before + 2);
+  }
+}
+
+TEST_F(VendorLibrary, IsLeftOutUnlessAskedFor) {
+  const long calls = Calls(), opened = fake_.call_count("cublasLtCreate");
+  ExpectNear(RunOf(CompileOn("cuda:0", false)));
+  EXPECT_EQ(Calls(), calls);
+  EXPECT_EQ(fake_.call_count("cublasLtCreate"), opened);
+}
+
+TEST_F(VendorLibrary, KernelsStandInWhereASavedProgramFindsAnother) {
+  const std::string file = Path("program");
+  CompileOn("cuda:0", true).Save(file);
+  hy_program_load_desc desc = HY_PROGRAM_LOAD_DESC_INIT;
+  desc.path = hy::View(file);
+  const auto load = [&] {
+    hy_device_t* raw = devices_.back().get();
+    desc.devices = &raw;
+    desc.device_count = 1;
+    return hy::Program::Load(instance_, desc);
+  };
+  long before = Calls();
+  ExpectNear(RunOf(load()));
+  EXPECT_GE(Calls(), before + 2);
+  before = Calls();
+  fake_.set_cublaslt_version(130200);
+  devices_.clear();
+  instance_ = hy::Instance::Create();
+  devices_.push_back(instance_.Open("cuda:0"));
+  const hy::Program program = load();
+  ExpectNear(RunOf(program));
+  EXPECT_EQ(Calls(), before);
+  EXPECT_THAT(program.Report(HY_REPORT_PLACEMENT, HY_FORMAT_TEXT),
+              testing::HasSubstr("made with cuBLASLt 13.1.0; here is 13.2.0"));
+}
+
+TEST_F(VendorLibrary, AnEarlierRaceIsRemembered) {
+  const hy::Program first = CompileOn("cuda:0", true, true);
+  ExpectNear(RunOf(first));
+  // Without the program, but with the race; and without the library it is another race.
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ + "/cache")) {
+    if (entry.path().extension() == ".hyp") std::filesystem::remove(entry.path());
+  }
+  const hy::Program again = CompileOn("cuda:0", true, true);
+  const std::string schedules = again.Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT);
+  EXPECT_THAT(schedules, testing::ContainsRegex("gpu-library .*: fastest in an earlier race"));
+  ExpectNear(RunOf(again));
+  const hy::Program without = CompileOn("cuda:0", false, true);
+  EXPECT_THAT(without.Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT),
+              testing::Not(testing::HasSubstr("gpu-library")));
+}
+
+TEST_F(VendorLibrary, WithoutItTheReportSaysWhy) {
+  const drivers::cuda::ScopedVariable none("HALYARD_CUBLASLT_LIBRARY", "libnowhere.so.1");
+  const hy::Program program = CompileOn("cuda:0", true);
+  EXPECT_THAT(program.Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT),
+              testing::HasSubstr("No library takes part: Library 'libnowhere.so.1' cannot be"));
+  ExpectNear(RunOf(program));
+  EXPECT_THAT(devices_.back().Report(HY_FORMAT_TEXT),
+              testing::HasSubstr("No library of matrix products"));
+}
+
+}  // namespace
+}  // namespace halyard

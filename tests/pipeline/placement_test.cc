@@ -1,0 +1,656 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a graph to a plan: what is counted, what decides, what the records say. Nothing is compiled
+// or run; devices are targets.
+#include "compiler/pipeline/place_clusters.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compiler/pipeline/cluster_work.h"
+#include "compiler/pipeline/pipeline.h"
+#include "compiler/place/plan.h"
+#include "compiler/place/prediction.h"
+
+namespace halyard::pipeline {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The host's slow CPU, and a strong device with a memory of its own.
+std::vector<program::Device> TwoDevices() {
+  std::vector<program::Device> devices(2);
+  devices[0].name = "cpu:0";
+  devices[0].is_host = true;
+  devices[1].name = "cpu:1";
+  devices[1].target.worker_count = 64;
+  devices[1].target.vector_bytes = 64;
+  return devices;
+}
+
+struct Placed {
+  CompileState state;
+  CompileRequest request;
+  std::vector<PhaseTime> phases;
+  std::optional<place::Plan> plan;
+
+  std::string DeviceOf(const std::string& node) const {
+    for (const graph::NodeId id : state.module.entry().nodes) {
+      if (state.module.nodes[id].name != node) continue;
+      return state.program.devices[state.device_of[state.cluster_of[id]]].name;
+    }
+    return "gone";
+  }
+};
+
+Status Place(std::string_view text, std::vector<program::Device> devices,
+             const place::Options& options, Placed* out, place::Timings* timings = nullptr) {
+  out->request.graph_text = text;
+  out->request.devices = devices;
+  out->request.options.placement = options;
+  out->request.timings = timings;
+  out->state.request = &out->request;
+  out->state.program.devices = std::move(devices);
+  RunOptions run;
+  run.stop_after = "place";
+  run.disabled = {"fold-constants"};
+  HY_TRY(RunPasses(out->state, run, "", &out->phases));
+  for (const program::Record& record : out->state.program.records) {
+    if (record.kind != "plan") continue;
+    HY_ASSIGN(out->plan, place::ParsePlan(record.text));
+  }
+  return OkStatus();
+}
+
+// Big products with a node between them that only the interpreter has.
+constexpr std::string_view kIsland =
+    R"(graph main(%x: f32[1024, 1024], %w: f32[1024, 1024]) -> (%e) {
+  %a = matmul %x, %w : f32[1024, 1024] "first"
+  %b = cast %a {dtype = f64} : f64[1024, 1024] "wide"
+  %c = rem %b, %b : f64[1024, 1024] "odd"
+  %d = cast %c {dtype = f32} : f32[1024, 1024] "narrow"
+  %e = matmul %d, %w : f32[1024, 1024] "second"
+}
+)";
+
+constexpr std::string_view kTiny = R"(graph main(%x: f32[8]) -> (%b) {
+  %a = tanh %x : f32[8] "a"
+  %b = exp %a : f32[8] "b"
+}
+)";
+
+TEST(Placement, BigWorkGoesWhereItIsFastAndWhatOnlyTheHostHasStaysThere) {
+  Placed placed;
+  ASSERT_TRUE(Place(kIsland, TwoDevices(), {}, &placed).ok());
+  EXPECT_EQ(placed.DeviceOf("first"), "cpu:1");
+  EXPECT_EQ(placed.DeviceOf("odd"), "cpu:0");
+  EXPECT_EQ(placed.DeviceOf("second"), "cpu:1");
+  ASSERT_TRUE(placed.plan.has_value());
+  const place::Plan& plan = *placed.plan;
+  EXPECT_EQ(plan.method, place::Method::kExactCut);
+  bool found = false;
+  for (size_t i = 0; i < plan.decisions.size(); ++i) {
+    if (plan.item_names[i] != "odd") continue;
+    found = true;
+    EXPECT_EQ(plan.decisions[i].decided_by, place::DecidedBy::kOnlyFeasible);
+    EXPECT_EQ(plan.costs[i][1].reason, place::Reason::kOp);
+    EXPECT_THAT(plan.costs[i][1].detail, HasSubstr("odd"));
+    EXPECT_GT(plan.decisions[i].transfer_seconds, 0);
+    ASSERT_EQ(plan.decisions[i].missing.size(), 1u);
+    EXPECT_GT(plan.decisions[i].missing[0].seconds, plan.decisions[i].transfer_seconds);
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST(Placement, TinyWorkStaysAtHome) {
+  Placed placed;
+  ASSERT_TRUE(Place(kTiny, TwoDevices(), {}, &placed).ok());
+  EXPECT_EQ(placed.DeviceOf("a"), "cpu:0");
+  EXPECT_EQ(placed.DeviceOf("b"), "cpu:0");
+  EXPECT_TRUE(placed.plan->transfers.empty());
+}
+
+TEST(Placement, WithOneDeviceThereIsNothingToChoose) {
+  std::vector<program::Device> devices = TwoDevices();
+  devices.pop_back();
+  Placed placed;
+  ASSERT_TRUE(Place(kIsland, devices, {}, &placed).ok());
+  EXPECT_FALSE(placed.plan.has_value());
+  const program::Record& record = placed.state.program.records.back();
+  EXPECT_EQ(record.kind, "placement");
+  EXPECT_THAT(record.text, HasSubstr("it is the only device."));
+}
+
+TEST(Placement, TheSameRequestGivesTheSameBytes) {
+  Placed first, second;
+  ASSERT_TRUE(Place(kIsland, TwoDevices(), {}, &first).ok());
+  ASSERT_TRUE(Place(kIsland, TwoDevices(), {}, &second).ok());
+  EXPECT_EQ(place::FormatPlan(*first.plan), place::FormatPlan(*second.plan));
+}
+
+TEST(Placement, WishesApplyToNodesByNameAndByOp) {
+  place::Options options;
+  options.affinities = {{"sec*", "cpu:0", place::Strength::kRequire}};
+  Placed placed;
+  ASSERT_TRUE(Place(kIsland, TwoDevices(), options, &placed).ok());
+  EXPECT_EQ(placed.DeviceOf("first"), "cpu:1");
+  EXPECT_EQ(placed.DeviceOf("second"), "cpu:0");
+  ASSERT_EQ(placed.plan->prices.size(), 1u);
+  EXPECT_GT(placed.plan->prices[0].seconds, 0);
+  EXPECT_EQ(placed.plan->prices[0].items, 1u);
+
+  options.affinities = {{"op:matmul", "cpu:1", place::Strength::kForbid},
+                        {"nothing", "cpu:1", place::Strength::kPrefer}};
+  Placed forbidden;
+  ASSERT_TRUE(Place(kIsland, TwoDevices(), options, &forbidden).ok());
+  EXPECT_EQ(forbidden.DeviceOf("first"), "cpu:0");
+  EXPECT_EQ(forbidden.DeviceOf("second"), "cpu:0");
+  bool says_so = false;
+  for (const program::Record& record : forbidden.state.program.records) {
+    says_so |= record.text.starts_with("The affinity 'nothing=prefer:cpu:1' matches no node");
+  }
+  EXPECT_TRUE(says_so);
+}
+
+TEST(Placement, BadWishesAndLimitsAreOneClearError) {
+  const auto message = [](const place::Options& options) {
+    Placed placed;
+    const Status status = Place(kIsland, TwoDevices(), options, &placed);
+    EXPECT_FALSE(status.ok());
+    return status.message();
+  };
+  place::Options options;
+  options.affinities = {{"first", "cuda:7", place::Strength::kRequire}};
+  EXPECT_EQ(message(options),
+            "The affinity of 'first' names device 'cuda:7'; the request has "
+            "'cpu:0', 'cpu:1'.");
+  options.affinities = {{"odd", "cpu:1", place::Strength::kRequire}};
+  EXPECT_THAT(
+      message(options),
+      HasSubstr("'odd' is required on 'cpu:1' by the affinity 'odd=cpu:1', which cannot run "
+                "it (op)"));
+  options.affinities = {{"first", "cpu:1", place::Strength::kRequire},
+                        {"op:matmul", "cpu:0", place::Strength::kRequire}};
+  EXPECT_EQ(message(options),
+            "'first' is required on 'cpu:1' by the affinity 'first=cpu:1' and on 'cpu:0' by the "
+            "affinity 'op:matmul=cpu:0'.");
+  options.affinities = {{"f*", "cpu:0", place::Strength::kForbid},
+                        {"*", "cpu:1", place::Strength::kForbid}};
+  EXPECT_THAT(message(options),
+              HasSubstr("The wishes leave no device for 'first'. It is forbidden on 'cpu:0' by the "
+                        "affinity 'f*=forbid:cpu:0'. It is forbidden on 'cpu:1' by the affinity "
+                        "'*=forbid:cpu:1'."));
+  options = {};
+  options.memory_caps = {{"gpu", 1 << 20}};
+  EXPECT_EQ(message(options), "A memory cap names device 'gpu'; the request has 'cpu:0', 'cpu:1'.");
+  options.memory_caps = {{"cpu:1", 0}};
+  EXPECT_EQ(message(options), "The memory cap of 'cpu:1' is 0 bytes; at least 1 is needed.");
+  options.memory_caps = {{"cpu:0", 1024}, {"cpu:1", 1024}};
+  EXPECT_THAT(message(options), HasSubstr("No placement that was found meets the memory limits: "
+                                          "memory 'host' takes 0 bytes for weights and "));
+  options = {};
+  options.previous_plan = "no plan";
+  EXPECT_THAT(message(options), HasSubstr("Line 1 of the plan is wrong"));
+  options = {};
+  options.last_resort = {"cpu:9"};
+  EXPECT_THAT(message(options), HasSubstr("The last resort names device 'cpu:9'"));
+}
+
+TEST(Placement, AMemoryCapMovesWorkAway) {
+  place::Options options;
+  options.memory_caps = {{"cpu:1", 1 << 20}};  // not even one operand fits
+  Placed placed;
+  ASSERT_TRUE(Place(kIsland, TwoDevices(), options, &placed).ok());
+  EXPECT_EQ(placed.DeviceOf("first"), "cpu:0");
+  EXPECT_GT(placed.plan->memory_price_seconds, 0);
+}
+
+TEST(Placement, TheLastResortTakesOnlyWhatNobodyElseCan) {
+  place::Options options;
+  options.last_resort = {"cpu:0"};
+  Placed tiny, island;
+  ASSERT_TRUE(Place(kTiny, TwoDevices(), options, &tiny).ok());
+  EXPECT_EQ(tiny.DeviceOf("a"), "cpu:1");
+  ASSERT_TRUE(Place(kIsland, TwoDevices(), options, &island).ok());
+  EXPECT_EQ(island.DeviceOf("odd"), "cpu:0");
+  EXPECT_EQ(island.DeviceOf("wide"), "cpu:1");
+}
+
+// A running sum between two products.
+std::string SumOf(int64_t length) {
+  return fmt::format(R"(graph main(%x: f32[2, 64], %w: f32[64, {0}], %v: f32[{0}, 8]) -> (%c) {{
+  %a = matmul %x, %w : f32[2, {0}] "first"
+  %b = cumsum %a {{axis = 1}} : f32[2, {0}] "sum"
+  %c = matmul %b, %v : f32[2, 8] "second"
+}}
+)",
+                     length);
+}
+
+TEST(Placement, WhatADeviceWouldEndEarlyGoesElsewhereAndSaysWhy) {
+  std::vector<program::Device> devices = TwoDevices();
+  devices[1].name = "vulkan:0";
+  devices[1].target = *ParseTarget("llvmpipe-8");
+  place::Options options;
+  options.last_resort = {"cpu:0"};
+  Placed within, beyond, alone;
+  ASSERT_TRUE(Place(SumOf(60000), devices, options, &within).ok());
+  for (const char* node : {"first", "sum", "second"}) {
+    EXPECT_EQ(within.DeviceOf(node), "vulkan:0") << node;
+  }
+  ASSERT_TRUE(Place(SumOf(70000), devices, options, &beyond).ok());
+  EXPECT_EQ(beyond.DeviceOf("first"), "vulkan:0");
+  EXPECT_EQ(beyond.DeviceOf("sum"), "cpu:0");
+  EXPECT_EQ(beyond.DeviceOf("second"), "vulkan:0");
+  const place::Plan& plan = *beyond.plan;
+  const auto sum = std::find(plan.item_names.begin(), plan.item_names.end(), "sum");
+  ASSERT_NE(sum, plan.item_names.end());
+  const place::Cost& cost = plan.costs[static_cast<size_t>(sum - plan.item_names.begin())][1];
+  EXPECT_EQ(cost.reason, place::Reason::kTarget);
+  EXPECT_THAT(cost.detail, HasSubstr("makes 70001 loop iterations"));
+  // Asking changed nothing that later passes see.
+  EXPECT_TRUE(beyond.state.segments.empty());
+  EXPECT_EQ(beyond.state.module.graphs.size(), 1u);
+  EXPECT_EQ(std::count_if(beyond.state.program.records.begin(), beyond.state.program.records.end(),
+                          [](const program::Record& r) { return r.kind == "fallback"; }),
+            0);
+  devices.erase(devices.begin());
+  const Status refused = Place(SumOf(70000), devices, {}, &alone);
+  EXPECT_EQ(refused.code(), StatusCode::kUnimplemented);
+  EXPECT_THAT(refused.message(), HasSubstr("makes 70001 loop iterations"));
+  devices[0].target = *ParseTarget("vulkan-8");
+  Placed endless;
+  EXPECT_TRUE(Place(SumOf(70000), devices, {}, &endless).ok());
+}
+
+TEST(Placement, ThePlanThatRunsNowIsFoundAgain) {
+  Placed before, after;
+  place::Options options;
+  options.affinities = {{"second", "cpu:0", place::Strength::kRequire}};
+  ASSERT_TRUE(Place(kIsland, TwoDevices(), options, &before).ok());
+  options = {};
+  options.previous_plan = place::FormatPlan(*before.plan);
+  ASSERT_TRUE(Place(kIsland, TwoDevices(), options, &after).ok());
+  // It is a rival under its name, with the cost that it had but for what fuses without the wish,
+  // and loses to what needs none.
+  bool found = false;
+  for (const place::Rival& rival : after.plan->rivals) {
+    if (rival.name != "the previous plan") continue;
+    found = true;
+    EXPECT_NEAR(rival.makespan_seconds / before.plan->makespan_seconds, 1, 0.01);
+  }
+  EXPECT_TRUE(found);
+}
+
+class FixedTimings : public place::Timings {
+ public:
+  std::map<std::pair<uint32_t, uint64_t>, double> seconds;
+  std::optional<place::Timing> FindTime(uint32_t device, uint64_t key) override {
+    const auto found = seconds.find({device, key});
+    if (found == seconds.end()) return std::nullopt;
+    return place::Timing{found->second, 0.05};
+  }
+};
+
+TEST(Placement, AMeasuredTimeOverrulesTheModel) {
+  Placed cold;
+  ASSERT_TRUE(Place(kIsland, TwoDevices(), {}, &cold).ok());
+  FixedTimings timings;
+  for (size_t i = 0; i < cold.plan->item_names.size(); ++i) {
+    if (cold.plan->item_names[i] == "first") timings.seconds[{0, cold.plan->item_keys[i]}] = 1e-6;
+  }
+  ASSERT_EQ(timings.seconds.size(), 1u);
+  Placed warm;
+  ASSERT_TRUE(Place(kIsland, TwoDevices(), {}, &warm, &timings).ok());
+  EXPECT_EQ(warm.DeviceOf("first"), "cpu:0");
+  EXPECT_EQ(warm.DeviceOf("second"), "cpu:1");
+  size_t measured = 0;
+  for (const auto& costs : warm.plan->costs) {
+    measured += costs[0].source == place::Source::kMeasured;
+  }
+  EXPECT_EQ(measured, 1u);
+}
+
+// Every candidate takes 10 us; notes what is stored.
+class FakeMeasurer : public Measurer {
+ public:
+  std::map<uint64_t, std::string> stored;
+  Result<std::vector<double>> Measure(uint32_t, std::span<const Candidate> candidates) override {
+    return std::vector<double>(candidates.size(), 1e-5);
+  }
+  std::optional<std::string> FindChoice(uint32_t, uint64_t) override { return std::nullopt; }
+  void StoreChoice(uint32_t, uint64_t key, std::string_view record, double) override {
+    stored[key] = record;
+  }
+};
+
+// What a race times under a key is what placement asks for under that key.
+TEST(Placement, RacesStoreTheTimesOfTheClustersThatTheyTime) {
+  constexpr std::string_view kText = R"(graph main(%x: f32[64, 96], %w: f32[96, 80]) -> (%b) {
+  %a = matmul %x, %w : f32[64, 80] "product"
+  %b = tanh %a : f32[64, 80] "squash"
+}
+)";
+  Placed placed;
+  ASSERT_TRUE(Place(kText, TwoDevices(), {}, &placed).ok());
+  FakeMeasurer measurer;
+  CompileRequest request;
+  request.graph_text = kText;
+  request.devices = TwoDevices();
+  request.devices.pop_back();
+  request.devices[0].target = *ParseTarget("cpu-avx2");
+  request.measurer = &measurer;
+  const auto compiled = pipeline::Compile(request);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().ToString();
+  size_t timed = 0;
+  for (const auto& [key, record] : measurer.stored) {
+    const auto seconds = place::ParseClusterTime(record);
+    if (!seconds) continue;
+    EXPECT_EQ(*seconds, 1e-5);
+    EXPECT_THAT(placed.plan->item_keys, ::testing::Contains(key));
+    ++timed;
+  }
+  EXPECT_GE(timed, 1u);
+}
+
+// Each kernel is predicted once, and all predictions together are what the clusters cost.
+TEST(Placement, EveryKernelHasAPredictionOnce) {
+  constexpr std::string_view kText = R"(graph main(%x: f32[64, 96], %w: f32[96, 80]) -> (%d, %e) {
+  %a = matmul %x, %w : f32[64, 80] "product"
+  %b = tanh %a : f32[64, 80] "squash"
+  %s = reduce_sum %b {axes = [1], keep_dims = 1} : f32[64, 1] "sum"
+  %t = broadcast %s {shape = [64, 80]} : f32[64, 80] "wide"
+  %d = div %b, %t : f32[64, 80] "share"
+  %e = exp %d : f32[64, 80] "last"
+}
+)";
+  CompileRequest request;
+  request.graph_text = kText;
+  request.options.tune = false;
+  request.options.placement.affinities = {{"*", "cpu:0", place::Strength::kRequire}};
+  request.devices = TwoDevices();
+  request.devices[0].target = *ParseTarget("cpu-avx2");
+  const auto compiled = pipeline::Compile(request);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().ToString();
+  std::multiset<std::string> predicted;
+  std::set<std::string> dispatched;
+  double seconds = 0, costs = 0;
+  for (const program::Record& record : compiled->program.records) {
+    if (record.kind == "plan") {
+      const auto plan = place::ParsePlan(record.text);
+      ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+      for (const auto& cost : plan->costs) costs += cost[0].seconds;
+    }
+    if (record.kind != place::kPredictedRecord) continue;
+    const auto prediction = place::ParsePrediction(record.text);
+    ASSERT_TRUE(prediction.ok()) << prediction.status().ToString();
+    predicted.insert(prediction->labels.begin(), prediction->labels.end());
+    seconds += prediction->seconds;
+  }
+  for (const program::Command& command : compiled->program.entries[0].blocks[0].commands) {
+    if (command.kind == program::CommandKind::kDispatch) dispatched.insert(command.label);
+  }
+  EXPECT_GT(dispatched.size(), 1u);
+  EXPECT_EQ(std::set<std::string>(predicted.begin(), predicted.end()), dispatched);
+  EXPECT_EQ(predicted.size(), dispatched.size());
+  EXPECT_NEAR(seconds, costs, 1e-12);
+}
+
+place::Work WorkOf(std::string_view text) {
+  CompileState state;
+  CompileRequest request;
+  request.graph_text = text;
+  request.devices = TwoDevices();
+  state.request = &request;
+  state.program.devices = request.devices;
+  RunOptions run;
+  run.stop_after = "verify";
+  std::vector<PhaseTime> phases;
+  EXPECT_TRUE(RunPasses(state, run, "", &phases).ok());
+  std::vector<graph::NodeId> nodes;
+  for (const graph::NodeId id : state.module.entry().nodes) {
+    if (state.module.nodes[id].constant == graph::kNone) nodes.push_back(id);
+  }
+  std::vector<bool> leaves(state.module.values.size(), false);
+  for (const graph::ValueId result : state.module.entry().results) leaves[result] = true;
+  return CountWork(state.module, nodes, leaves);
+}
+
+TEST(ClusterWork, CountsFlopsAndBytes) {
+  const place::Work product = WorkOf(
+      "graph main(%x: f32[3, 5, 7], %w: f32[7, 11]) -> (%b) {\n"
+      "  %a = matmul %x, %w : f32[3, 5, 11] \"a\"\n"
+      "  %b = tanh %a : f32[3, 5, 11] \"b\"\n}\n");
+  EXPECT_EQ(product.flops, 2.0 * 3 * 5 * 11 * 7 + 3 * 5 * 11);
+  EXPECT_EQ(product.bytes, 4.0 * (3 * 5 * 7 + 7 * 11 + 3 * 5 * 11));
+  EXPECT_EQ(product.op_class, place::OpClass::kContraction);
+  const place::Work transposed = WorkOf(
+      "graph main(%x: f32[7, 5], %w: f32[7, 11]) -> (%a) {\n"
+      "  %a = matmul %x, %w {transpose_a = 1} : f32[5, 11] \"a\"\n}\n");
+  EXPECT_EQ(transposed.flops, 2.0 * 5 * 11 * 7);
+  const place::Work conv = WorkOf(
+      "graph main(%x: f32[2, 6, 10, 10], %w: f32[8, 3, 3, 3]) -> (%a) {\n"
+      "  %a = conv %x, %w {strides = [1, 1], pads_low = [0, 0], pads_high = [0, 0], "
+      "dilations = [1, 1], groups = 2} : f32[2, 8, 8, 8] \"a\"\n}\n");
+  EXPECT_EQ(conv.flops, 2.0 * (2 * 8 * 8 * 8) * (3 * 3 * 3));
+  EXPECT_EQ(conv.op_class, place::OpClass::kConvolution);
+  // Rows of a table: what is read is what comes out, not the table.
+  const place::Work rows = WorkOf(
+      "graph main(%t: f32[100000, 64], %i: i64[5]) -> (%a) {\n"
+      "  %a = gather %t, %i {axis = 0} : f32[5, 64] \"a\"\n}\n");
+  EXPECT_EQ(rows.bytes, 4.0 * 5 * 64 * 2 + 8 * 5);
+  EXPECT_EQ(rows.op_class, place::OpClass::kIndexing);
+  const place::Work sum = WorkOf(
+      "graph main(%x: f32[30, 70]) -> (%a) {\n"
+      "  %a = reduce_sum %x {axes = [1], keep_dims = 0} : f32[30] \"a\"\n}\n");
+  EXPECT_EQ(sum.flops, 30.0 * 70);
+  EXPECT_EQ(sum.op_class, place::OpClass::kReduction);
+}
+
+TEST(ClusterWork, KeysAreEqualForEqualWorkOnly) {
+  const auto key = [](std::string_view text) {
+    Placed placed;
+    EXPECT_TRUE(Place(text, TwoDevices(), {}, &placed).ok());
+    EXPECT_EQ(placed.plan->item_keys.size(), 1u);
+    return placed.plan->item_keys[0];
+  };
+  const uint64_t first =
+      key("graph main(%x: f32[8, 4]) -> (%a) { %a = tanh %x : f32[8, 4] \"p\" }");
+  EXPECT_EQ(key("graph main(%y: f32[8, 4]) -> (%b) { %b = tanh %y : f32[8, 4] \"q\" }"), first);
+  EXPECT_NE(key("graph main(%x: f32[4, 8]) -> (%a) { %a = tanh %x : f32[4, 8] \"p\" }"), first);
+  EXPECT_NE(key("graph main(%x: f64[8, 4]) -> (%a) { %a = tanh %x : f64[8, 4] \"p\" }"), first);
+  EXPECT_NE(key("graph main(%x: f32[8, 4]) -> (%a) { %a = exp %x : f32[8, 4] \"p\" }"), first);
+}
+
+TEST(Clusters, ViewsOfConstantsBelongToTheirReader) {
+  Placed placed;
+  ASSERT_TRUE(Place("graph main(%x: f32[6, 4]) -> (%c) {\n"
+                    "  %w = constant f32[4]{1, 2, 3, 4} \"w\"\n"
+                    "  %b = broadcast %w {shape = [6, 4]} : f32[6, 4] \"b\"\n"
+                    "  %c = add %x, %b : f32[6, 4] \"c\"\n}\n",
+                    TwoDevices(), {}, &placed)
+                  .ok());
+  ASSERT_EQ(placed.plan->item_names.size(), 1u);
+  EXPECT_THAT(placed.plan->item_nodes[0], ::testing::ElementsAre("b", "c"));
+}
+
+// A zero that merging made common, spread once for two activations.
+constexpr std::string_view kSharedZero =
+    R"(graph main(%x: f32[64, 64], %w: f32[64, 64]) -> (%d) {
+  %z = constant f32[]{0} "z"
+  %s = broadcast %z {shape = [64, 64]} : f32[64, 64] "first.relu"
+  %a = matmul %x, %w : f32[64, 64] "first"
+  %b = max %a, %s : f32[64, 64] "first.relu"
+  %c = matmul %b, %w : f32[64, 64] "second"
+  %d = max %c, %s : f32[64, 64] "second.relu"
+}
+)";
+
+// Two remainders that share what they divide by: an interpreted op reads memory.
+constexpr std::string_view kSharedDivisor =
+    R"(graph main(%x: f64[8, 4], %y: f64[8, 4]) -> (%a, %b, %c) {
+  %k = constant f64[]{3} "k"
+  %s = broadcast %k {shape = [8, 4]} : f64[8, 4] "by"
+  %a = rem %x, %s : f64[8, 4] "one"
+  %b = rem %y, %s : f64[8, 4] "two"
+  %c = add %y, %s : f64[8, 4] "sum"
+}
+)";
+
+// A view of a view, of which a result needs the outer and two sums the inner one.
+constexpr std::string_view kSharedChain =
+    R"(graph main(%x: f32[4, 6], %y: f32[4, 6]) -> (%r, %a, %b) {
+  %k = constant f32[6]{1, 2, 3, 4, 5, 6} "k"
+  %s = broadcast %k {shape = [4, 6]} : f32[4, 6] "spread"
+  %r = reshape %s {shape = [24]} : f32[24] "flat"
+  %a = add %x, %s : f32[4, 6] "one"
+  %b = mul %y, %s : f32[4, 6] "two"
+}
+)";
+
+struct Fused {
+  size_t nodes = 0, clusters = 0, kernels = 0, interpreted = 0;
+};
+
+Fused CountFused(std::string_view text, bool clones) {
+  CompileState state;
+  CompileRequest request;
+  request.graph_text = text;
+  request.devices = TwoDevices();
+  request.devices.pop_back();
+  state.request = &request;
+  state.program.devices = request.devices;
+  RunOptions run;
+  run.stop_after = "fuse";
+  run.disabled = {"fold-constants"};
+  if (!clones) run.disabled.insert("clone-views");
+  std::vector<PhaseTime> phases;
+  const Status ran = RunPasses(state, run, "", &phases);
+  EXPECT_TRUE(ran.ok()) << ran.ToString();
+  Fused counts;
+  std::set<uint32_t> clusters;
+  for (const graph::NodeId id : state.module.entry().nodes) {
+    if (state.module.nodes[id].constant != graph::kNone) continue;
+    clusters.insert(state.cluster_of[id]);
+    ++counts.nodes;
+  }
+  counts.clusters = clusters.size();
+  for (const Segment& segment : state.segments) {
+    counts.kernels += segment.function.kernels.size();
+    counts.interpreted += segment.is_interpreted;
+  }
+  return counts;
+}
+
+TEST(Clusters, EveryReaderOfAConstantHasItsOwnView) {
+  Placed placed;
+  ASSERT_TRUE(Place(kSharedZero, TwoDevices(), {}, &placed).ok());
+  ASSERT_EQ(placed.plan->item_names.size(), 2u);
+  EXPECT_THAT(placed.plan->item_nodes[0],
+              ::testing::ElementsAre("first.relu", "first", "first.relu"));
+  EXPECT_THAT(placed.plan->item_nodes[1],
+              ::testing::ElementsAre("second", "second.relu", "second.relu"));
+  // The two halves apart: what crosses is the value between them, not the zero.
+  place::Options options;
+  options.affinities = {{"first*", "cpu:0", place::Strength::kRequire},
+                        {"second*", "cpu:1", place::Strength::kRequire}};
+  Placed apart;
+  ASSERT_TRUE(Place(kSharedZero, TwoDevices(), options, &apart).ok());
+  for (const place::Transfer& transfer : apart.plan->transfers) {
+    EXPECT_NE(apart.plan->tensor_names[transfer.tensor], "s");
+  }
+  EXPECT_EQ(CountFused(kSharedZero, false).clusters, 3u);
+}
+
+TEST(Clusters, OwnViewsAddNoKernel) {
+  for (const std::string_view text : {kSharedZero, kSharedDivisor, kSharedChain}) {
+    SCOPED_TRACE(text);
+    const Fused shared = CountFused(text, false), own = CountFused(text, true);
+    EXPECT_LE(own.kernels, shared.kernels);
+    EXPECT_EQ(own.interpreted, shared.interpreted);
+    EXPECT_LE(own.clusters, shared.clusters);
+  }
+  // Memory holds the divisor, so the sum reads it there.
+  EXPECT_EQ(CountFused(kSharedDivisor, true).nodes, CountFused(kSharedDivisor, false).nodes);
+  EXPECT_EQ(CountFused(kSharedDivisor, true).interpreted, 2u);
+  // The reshaped result, and a sum and a product that read the constant itself.
+  EXPECT_EQ(CountFused(kSharedChain, true).clusters, 3u);
+  EXPECT_EQ(CountFused(kSharedChain, false).clusters, 4u);
+}
+
+// Steps of which each reads the one before twice: a cluster each, and one kernel together.
+std::string Steps(int count, int64_t elements) {
+  std::string text = fmt::format("graph main(%v0: f32[{}]) -> (%v{}) {{\n", elements, count);
+  for (int i = 0; i < count; ++i) {
+    text += fmt::format("  %t{0} = abs %v{0} : f32[{1}] \"abs{0}\"\n", i, elements);
+    text += fmt::format("  %v{0} = mul %t{1}, %v{1} : f32[{2}] \"step{1}\"\n", i + 1, i, elements);
+  }
+  return text + "}\n";
+}
+
+std::string FusionOf(const Placed& placed) {
+  for (const program::Record& record : placed.state.program.records) {
+    if (record.kind == "placement" && record.subject == "fusion") return record.text;
+  }
+  return "none";
+}
+
+// Part by part the far device wins what the transfers cost; as one kernel, which goes through
+// memory once, the work is too small for them.
+TEST(PlaceFused, OneKernelIsPlacedByItsOwnCost) {
+  Placed few, many;
+  ASSERT_TRUE(Place(Steps(2, 300000), TwoDevices(), {}, &few).ok());
+  ASSERT_EQ(few.plan->item_names.size(), 1u);
+  EXPECT_THAT(few.plan->item_nodes[0], ::testing::ElementsAre("abs0", "step0", "abs1", "step1"));
+  EXPECT_EQ(few.DeviceOf("step1"), "cpu:0");
+  EXPECT_THAT(FusionOf(few), HasSubstr("2 clusters became 1 by fusion and were placed once more: "
+                                       "1 moved, 300.5 us against "));
+  EXPECT_TRUE(few.state.segments.empty());
+  EXPECT_EQ(few.state.module.graphs.size(), 1u);
+  // Three times the arithmetic on the same bytes is worth it.
+  ASSERT_TRUE(Place(Steps(6, 300000), TwoDevices(), {}, &many).ok());
+  ASSERT_EQ(many.plan->item_names.size(), 1u);
+  EXPECT_EQ(many.DeviceOf("step1"), "cpu:1");
+  EXPECT_THAT(FusionOf(many), HasSubstr("6 clusters became 1 by fusion and were placed once more: "
+                                        "0 moved, "));
+}
+
+TEST(PlaceFused, WishesStayApartAndOneDeviceIsPlacedOnce) {
+  place::Options options;
+  options.affinities = {{"*1", "cpu:1", place::Strength::kPrefer}};
+  Placed wished, alone;
+  ASSERT_TRUE(Place(Steps(2, 300), TwoDevices(), options, &wished).ok());
+  EXPECT_EQ(wished.plan->item_names.size(), 2u);
+  EXPECT_EQ(FusionOf(wished), "none");
+  std::vector<program::Device> devices = TwoDevices();
+  devices.pop_back();
+  ASSERT_TRUE(Place(Steps(2, 300000), devices, {}, &alone).ok());
+  EXPECT_EQ(FusionOf(alone), "none");
+}
+
+// What only the interpreter has stays a cluster of its own, also where a kernel has its name.
+TEST(PlaceFused, InterpretedNodesStayApart) {
+  Placed placed;
+  ASSERT_TRUE(Place(R"(graph main(%x: f32[8, 4]) -> (%d) {
+  %a = cast %x {dtype = f64} : f64[8, 4] "odd"
+  %b = mul %a, %a : f64[8, 4] "odd"
+  %c = rem %b, %a : f64[8, 4] "odd"
+  %d = cast %c {dtype = f32} : f32[8, 4] "odd"
+}
+)",
+                    TwoDevices(), {}, &placed)
+                  .ok());
+  size_t alone = 0;
+  for (size_t i = 0; i < placed.plan->item_nodes.size(); ++i) {
+    if (placed.plan->costs[i][1].reason != place::Reason::kOp) continue;
+    EXPECT_EQ(placed.plan->item_nodes[i].size(), 1u);
+    ++alone;
+  }
+  EXPECT_EQ(alone, 1u);
+}
+
+}  // namespace
+}  // namespace halyard::pipeline

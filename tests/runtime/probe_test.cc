@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+// Probes without a compiler: statistics, reports and their damage, the store, copies on a device
+// with memory of its own, and what placement gets of it.
+#include "runtime/probe/probe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "drivers/init.h"
+#include "hal/registry.h"
+#include "runtime/device_target.h"
+#include "runtime/probe/host_memory.h"
+#include "runtime/probe/machine.h"
+#include "runtime/probe/sampler.h"
+#include "runtime/probe/store.h"
+
+namespace halyard::runtime {
+namespace {
+
+using testing::HasSubstr;
+
+Ref<hal::Device> OpenDevice(const char* path) {
+  static hal::DriverRegistry* const registry = [] {
+    auto* made = new hal::DriverRegistry;
+    EXPECT_TRUE(RegisterAllDrivers(made).ok());
+    return made;
+  }();
+  return registry->OpenDevice(path).value();
+}
+
+class ProbeTest : public testing::Test {
+ protected:
+  ProbeTest() {
+    std::string name = testing::TempDir() + "/halyard_probe_XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~ProbeTest() override { std::filesystem::remove_all(folder_); }
+  void WriteStore(const std::string& text) const {
+    std::ofstream(folder_ + "/" + kProbeFileName) << text;
+  }
+  // Copies alone, each reading at least once.
+  ProbeOptions Quick() {
+    ProbeOptions options;
+    options.with_kernels = false;
+    options.progress = [this](std::string_view, double) { ++readings_begun_; };
+    return options;
+  }
+  std::string folder_;
+  int readings_begun_ = 0;
+};
+
+Reading Copy(const char* from, const char* to, int64_t bytes, double seconds) {
+  Reading reading;
+  reading.device = "gpu:0";
+  reading.from = from;
+  reading.to = to;
+  reading.bytes = bytes;
+  reading.seconds = {seconds, seconds / 100, seconds, 7};
+  reading.is_verified = true;
+  return reading;
+}
+
+ProbeReport SampleReport() {
+  ProbeReport report;
+  report.snapshot = 41;
+  report.unix_seconds = 1700000000;
+  DeviceProbe& probe = report.devices.emplace_back();
+  probe.path = "gpu:0";
+  probe.name = "A \"device\"";
+  probe.identity = "A device; 1";
+  probe.is_complete = true;
+  probe.lacks = 0;
+  probe.before.clock_hz = {1980000000, hal::Source::kApi};
+  probe.before.throttle_reasons = {"none", hal::Source::kApi};
+  probe.after.load_average = {0.25, hal::Source::kOs};
+  probe.notes = {"matmul f64: no such code"};
+  probe.readings = {Copy("pinned", "device", 4096, 10e-6), Copy("pinned", "device", 1 << 20, 30e-6),
+                    Copy("device", "pinned", 4096, 8e-6), Copy("device", "pinned", 1 << 20, 58e-6)};
+  Reading product;
+  product.device = "gpu:0";
+  product.kind = ReadingKind::kMatmul;
+  product.dtype = "f16";
+  product.matrix_units = true;
+  product.size = 1000;
+  product.operations = 2e9;
+  product.bytes = 6000000;
+  product.seconds = {1e-5, 1e-7, 9e-6, 20};
+  product.clock_hz = 1900000000;
+  probe.readings.push_back(product);
+  Reading dispatch;
+  dispatch.device = "gpu:0";
+  dispatch.kind = ReadingKind::kDispatch;
+  dispatch.seconds = {2e-6, 0, 2e-6, 50};
+  probe.readings.push_back(dispatch);
+  for (const auto& [level, bytes, seconds] :
+       {std::tuple{"L2", int64_t{20} << 20, 4e-6}, {"memory", int64_t{1} << 30, 300e-6}}) {
+    Reading triad;
+    triad.device = "gpu:0";
+    triad.kind = ReadingKind::kTriad;
+    triad.level = level;
+    triad.bytes = bytes;
+    triad.seconds = {seconds, 0, seconds, 9};
+    probe.readings.push_back(triad);
+  }
+  return report;
+}
+
+TEST_F(ProbeTest, SpreadIsMedianAndDistance) {
+  const Spread odd = Summarize({5, 1, 9, 2, 3});
+  EXPECT_EQ(odd.median, 3);
+  EXPECT_EQ(odd.mad, 2);  // of 2, 2, 6, 1, 0
+  EXPECT_EQ(odd.best, 1);
+  EXPECT_EQ(odd.count, 5);
+  EXPECT_EQ(Summarize({4, 1}).median, 2.5);
+  EXPECT_EQ(Summarize({}).count, 0);
+}
+
+TEST_F(ProbeTest, SamplerWarmsUpAndKeepsTheMinimum) {
+  int calls = 0;
+  SampleOptions options;
+  options.min_count = 4;
+  options.seconds = 0;
+  const Spread spread = Sample([&]() -> Result<double> { return ++calls; }, options).value();
+  EXPECT_EQ(calls, 5);  // one before it counts
+  EXPECT_EQ(spread.count, 4);
+  EXPECT_EQ(spread.median, 3.5);
+  EXPECT_EQ(Sample([]() -> Result<double> { return Internal("no"); }, options).status().code(),
+            StatusCode::kInternal);
+}
+
+TEST_F(ProbeTest, ReportsSurviveTheirText) {
+  const std::string text = FormatProbeReport(SampleReport());
+  const ProbeReport parsed = ParseProbeReport(text).value();
+  EXPECT_EQ(FormatProbeReport(parsed), text);
+  EXPECT_EQ(parsed.snapshot, 41u);
+  ASSERT_EQ(parsed.devices.size(), 1u);
+  EXPECT_EQ(parsed.devices[0].before.clock_hz.value, 1980000000);
+  EXPECT_EQ(parsed.devices[0].before.clock_hz.source, hal::Source::kApi);
+  EXPECT_FALSE(parsed.devices[0].before.power_w.known());
+  EXPECT_DOUBLE_EQ(parsed.devices[0].readings[4].Rate(), 2e14);
+  EXPECT_THAT(TabulateProbe(parsed.devices[0]), HasSubstr("matmul f16 1000^3 matrix"));
+}
+
+TEST_F(ProbeTest, DamagedReportsAreRefused) {
+  const auto reason = [](const std::string& text) {
+    const auto report = ParseProbeReport(text);
+    EXPECT_EQ(report.status().code(), StatusCode::kDataLoss) << text;
+    return std::string(report.status().message());
+  };
+  const std::string head = R"({"format": "halyard-probes-1", "snapshot": 1, "unix_seconds": 0, )";
+  const std::string device = head + R"("devices": [{"path": "a", "notes": [], "readings": [)";
+  EXPECT_THAT(reason(""), HasSubstr("no JSON object"));
+  EXPECT_THAT(reason("[1]"), HasSubstr("no JSON object"));
+  EXPECT_THAT(reason(R"({"format": "other"})"), HasSubstr("of format 'other'"));
+  EXPECT_THAT(reason(head + R"("devices": 3})"), HasSubstr("'devices' is no list"));
+  EXPECT_THAT(reason(head + R"("devices": [7]})"), HasSubstr("a device is no object"));
+  EXPECT_THAT(reason(device + R"({"kind": "guess"}]}]})"), HasSubstr("kind 'guess'"));
+  EXPECT_THAT(reason(device + R"({"kind": "read"}]}]})"), HasSubstr("has no seconds"));
+  EXPECT_THAT(reason(device + R"({"kind": "read", "seconds": {"median": -1, "count": 1}}]}]})"),
+              HasSubstr("'median' is no number from 0"));
+  EXPECT_THAT(reason(device + R"({"kind": "read", "seconds": {"median": 1}}]}]})"),
+              HasSubstr("no samples"));
+  EXPECT_THAT(reason(device + R"({"kind": "copy", "from": 3, "seconds": {"count": 1}}]}]})"),
+              HasSubstr("'from' is no text"));
+  EXPECT_THAT(reason(std::string(size_t{5} << 20, ' ')), HasSubstr("4194304 are allowed"));
+  // Every cut of a good one.
+  const std::string good = FormatProbeReport(SampleReport());
+  for (size_t size = 0; size < good.size(); size += 37) {
+    EXPECT_FALSE(ParseProbeReport(good.substr(0, size)).ok()) << size;
+  }
+}
+
+TEST_F(ProbeTest, StoreCountsSnapshotsAndReplacesDamage) {
+  EXPECT_EQ(LoadProbes(folder_)->snapshot, 0u);
+  EXPECT_EQ(StoreProbes(folder_, SampleReport())->snapshot, 1u);
+  ProbeReport other = SampleReport();
+  other.devices[0].path = "gpu:1";
+  EXPECT_EQ(StoreProbes(folder_, other)->snapshot, 2u);
+  const ProbeReport both = LoadProbes(folder_).value();
+  EXPECT_EQ(both.devices.size(), 2u);
+  EXPECT_NE(both.Find("gpu:0", both.devices[0].identity), nullptr);
+  WriteStore("{\"format\": 12");
+  const auto damaged = LoadProbes(folder_);
+  EXPECT_EQ(damaged.status().code(), StatusCode::kDataLoss);
+  EXPECT_THAT(damaged.status().ToLine(), HasSubstr(kProbeFileName));
+  EXPECT_TRUE(StoreProbes(folder_, SampleReport()).ok());
+  EXPECT_EQ(LoadProbes(folder_)->devices.size(), 1u);
+  // A folder that others can write to is not ours.
+  std::filesystem::permissions(folder_, std::filesystem::perms::all);
+  EXPECT_EQ(LoadProbes(folder_).status().code(), StatusCode::kFailedPrecondition);
+}
+
+TEST_F(ProbeTest, ReadingsAreReusedUntilTheIdentityChanges) {
+  const std::vector<Ref<hal::Device>> devices = {
+      OpenDevice("cpu:0?discrete=1&memory_bytes=4000000")};
+  std::vector<std::string> notes;
+  const auto probe = [&](bool again) {
+    readings_begun_ = 0;
+    return ProbeOrLoad(devices, Quick(), folder_, again, &notes).value();
+  };
+  const ProbeReport first = probe(false);
+  ASSERT_EQ(first.devices.size(), 1u);
+  EXPECT_GT(readings_begun_, 5);
+  EXPECT_EQ(first.snapshot, 1u);
+  EXPECT_EQ(first.devices[0].identity, IdentityOf(*devices[0]));
+  EXPECT_EQ(FormatProbeReport(probe(false)), FormatProbeReport(first));
+  EXPECT_EQ(readings_begun_, 0);
+  EXPECT_EQ(probe(true).snapshot, 2u);
+  EXPECT_GT(readings_begun_, 5);
+  // Another driver version, another machine: measured anew.
+  ProbeReport foreign = first;
+  foreign.devices[0].identity = "another machine";
+  WriteStore(FormatProbeReport(foreign));
+  EXPECT_EQ(probe(false).devices[0].identity, IdentityOf(*devices[0]));
+  EXPECT_GT(readings_begun_, 5);
+  EXPECT_TRUE(notes.empty());
+  WriteStore("not ours");
+  EXPECT_EQ(probe(false).devices.size(), 1u);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_THAT(notes[0], HasSubstr("no JSON object"));
+  EXPECT_THAT(notes[0], HasSubstr(kProbeFileName));
+}
+
+// A device with other options is another device: neither probe replaces the other, and of many the
+// first make room.
+TEST_F(ProbeTest, OptionsOfADeviceKeepTheirOwnProbes) {
+  const Ref<hal::Device> whole = OpenDevice("cpu:0"), slow = OpenDevice("cpu:0?speed_percent=20");
+  ProbeReport report = SampleReport();
+  report.devices[0].path = "cpu:0";
+  report.devices[0].identity = IdentityOf(*whole);
+  ASSERT_TRUE(StoreProbes(folder_, report).ok());
+  report.devices[0].identity = IdentityOf(*slow);
+  ASSERT_TRUE(StoreProbes(folder_, report).ok());
+  const ProbeReport both = LoadProbes(folder_).value();
+  EXPECT_EQ(both.devices.size(), 2u);
+  EXPECT_NE(both.Find("cpu:0", IdentityOf(*whole)), nullptr);
+  EXPECT_NE(both.Find("cpu:0", IdentityOf(*slow)), nullptr);
+  for (int i = 0; i < 7; ++i) {
+    report.devices[0].identity = "driver " + std::to_string(i);
+    ASSERT_TRUE(StoreProbes(folder_, report).ok());
+  }
+  EXPECT_EQ(LoadProbes(folder_)->devices.size(), 8u);
+  EXPECT_EQ(LoadProbes(folder_)->Find("cpu:0", IdentityOf(*whole)), nullptr);
+}
+
+TEST_F(ProbeTest, WhatAProbeLacksIsAskedForUnderThePathThatWasOpened) {
+  const Ref<hal::Device> slow = OpenDevice("cpu:0?speed_percent=20");
+  ProbeReport report = SampleReport();
+  report.devices[0].path = "cpu:0";
+  report.devices[0].identity = IdentityOf(*slow);
+  report.devices[0].lacks = kProducts;
+  ASSERT_TRUE(StoreProbes(folder_, report).ok());
+  const program::Device devices[] = {{"cpu:0", TargetOf(*slow), IdentityOf(*slow), true}};
+  const std::string opened_as[] = {"cpu:0?speed_percent=20"};
+  std::vector<std::string> notes;
+  StoredMachine(devices, folder_, &notes, opened_as);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_THAT(notes[0], HasSubstr("`halyard devices --probe 'cpu:0?speed_percent=20'`"));
+}
+
+TEST_F(ProbeTest, EveryWayIsMeasuredAndVerified) {
+  const std::vector<Ref<hal::Device>> devices = {
+      OpenDevice("cpu:0?discrete=1&memory_bytes=4000000")};
+  const ProbeReport report = Probe(devices, Quick()).value();
+  ASSERT_EQ(report.devices.size(), 1u);
+  std::set<std::string> ways;
+  for (const Reading& reading : report.devices[0].readings) {
+    EXPECT_EQ(reading.kind, ReadingKind::kCopy);
+    EXPECT_TRUE(reading.is_verified);
+    EXPECT_GE(reading.seconds.count, 5);
+    EXPECT_LE(reading.seconds.best, reading.seconds.median);
+    ways.insert(reading.from + ">" + reading.to);
+  }
+  EXPECT_THAT(ways, testing::ElementsAre("device>device", "device>pageable", "device>pinned",
+                                         "pageable>device", "pinned>device"));
+  EXPECT_TRUE(report.devices[0].is_complete);
+}
+
+TEST_F(ProbeTest, StoppingKeepsWhatIsThere) {
+  const std::vector<Ref<hal::Device>> devices = {
+      OpenDevice("cpu:0?discrete=1&memory_bytes=4000000")};
+  ProbeOptions options = Quick();
+  options.should_stop = [this] { return readings_begun_ >= 3; };
+  const ProbeReport report = Probe(devices, options).value();
+  EXPECT_EQ(report.devices[0].readings.size(), 3u);
+  EXPECT_FALSE(report.devices[0].is_complete);
+  options.should_stop = {};
+  options.seconds_per_device = 0;
+  const ProbeReport none = Probe(devices, options).value();
+  EXPECT_TRUE(none.devices[0].readings.empty());
+  EXPECT_THAT(none.devices[0].notes, testing::Contains(HasSubstr("readings are left out")));
+  EXPECT_FALSE(none.devices[0].is_complete);
+  EXPECT_EQ(FormatParts(none.devices[0].lacks), "latencies, copies, bandwidth, products");
+}
+
+TEST_F(ProbeTest, WhatWasCutShortHidesNothingAndIsMeasuredAgain) {
+  const std::vector<Ref<hal::Device>> devices = {
+      OpenDevice("cpu:0?discrete=1&memory_bytes=4000000")};
+  std::vector<std::string> notes;
+  const auto probe = [&](bool again, int most) {
+    ProbeOptions options = Quick();
+    readings_begun_ = 0;
+    options.should_stop = [this, most] { return readings_begun_ >= most; };
+    return ProbeOrLoad(devices, options, folder_, again, &notes).value();
+  };
+  // The first is all there is; it is kept, and measured again when somebody asks.
+  EXPECT_FALSE(probe(false, 3).devices[0].is_complete);
+  EXPECT_EQ(LoadProbes(folder_)->devices[0].readings.size(), 3u);
+  const ProbeReport whole = probe(false, 1000);
+  EXPECT_GT(readings_begun_, 5);
+  EXPECT_TRUE(whole.devices[0].is_complete);
+  EXPECT_EQ(FormatParts(whole.devices[0].lacks), "latencies, bandwidth, products");
+  EXPECT_TRUE(notes.empty());
+  // One that is cut short is shown, and the earlier one stays.
+  const ProbeReport cut = probe(true, 2);
+  EXPECT_EQ(cut.devices[0].readings.size(), 2u);
+  EXPECT_FALSE(cut.devices[0].is_complete);
+  EXPECT_EQ(FormatProbeReport(LoadProbes(folder_).value()), FormatProbeReport(whole));
+  EXPECT_THAT(notes, testing::ElementsAre(HasSubstr("stays in the cache: the one of now lacks "
+                                                    "copies")));
+  EXPECT_EQ(FormatProbeReport(probe(false, 1000)), FormatProbeReport(whole));
+  EXPECT_EQ(readings_begun_, 0);
+}
+
+TEST_F(ProbeTest, ALostDeviceEndsItsOwnPart) {
+  const std::vector<Ref<hal::Device>> devices = {
+      OpenDevice("cpu:1?synthetic=1&memory_bytes=4000000&lose_at=9"),
+      OpenDevice("cpu:2?synthetic=1&memory_bytes=4000000")};
+  const ProbeReport report = Probe(devices, Quick()).value();
+  ASSERT_EQ(report.devices.size(), 2u);
+  EXPECT_FALSE(report.devices[0].is_complete);
+  EXPECT_THAT(report.devices[0].notes, testing::Contains(HasSubstr("was lost at work 9")));
+  EXPECT_NE(report.devices[0].lacks & kCopies, 0u);
+  EXPECT_FALSE(report.devices[1].readings.empty());
+}
+
+// The device of SampleReport with numbers that nobody measured.
+place::Machine UnmeasuredMachine() {
+  place::Machine machine;
+  machine.memories = {{"host", 0}, {"gpu:0", 0}};
+  place::Device device;
+  device.name = "gpu:0";
+  device.identity = "A device; 1";
+  device.memory = 1;
+  device.levels = {{"memory", 1, {1e9, place::Source::kDefault, 0.6}}};
+  machine.devices = {device};
+  place::Link up, down;
+  up.to = down.from = 1;
+  up.curve = down.curve = {{4096, 1e9}};
+  machine.links = {up, down};
+  return machine;
+}
+
+TEST_F(ProbeTest, PlacementTakesNoPartThatIsLacking) {
+  const place::Machine machine = UnmeasuredMachine();
+  const place::Device& device = machine.devices[0];
+  const auto with = [&](uint32_t lacks) {
+    ProbeReport report = SampleReport();
+    report.devices[0].lacks = lacks;
+    return MeasuredMachine(machine, report);
+  };
+  EXPECT_EQ(with(kCopies).links, machine.links);
+  EXPECT_EQ(with(kBandwidth).devices[0].levels, device.levels);
+  EXPECT_TRUE(with(kProducts).devices[0].rates.empty());
+  EXPECT_EQ(with(kLatencies).devices[0].dispatch_seconds, device.dispatch_seconds);
+  EXPECT_NE(with(kCopies).devices[0].levels, device.levels);  // the rest is taken
+  EXPECT_EQ(with(kAllParts), machine);
+}
+
+TEST_F(ProbeTest, ReportsThatDoNotSayWhatTheyLackLackAll) {
+  std::string text = FormatProbeReport(SampleReport());
+  const size_t at = text.find("\"lacks\"");
+  ASSERT_NE(at, std::string::npos);
+  text.erase(at, text.find('\n', at) - at);
+  const ProbeReport report = ParseProbeReport(text).value();
+  EXPECT_EQ(report.devices[0].lacks, kAllParts);
+  EXPECT_FALSE(report.devices[0].is_complete);
+}
+
+TEST_F(ProbeTest, HostPatternsMoveWhatTheySay) {
+  for (const auto& [pattern, arrays] :
+       {std::pair{HostPattern::kRead, 1}, {HostPattern::kCopy, 2}, {HostPattern::kTriad, 3}}) {
+    const HostMemoryTime time = MeasureHostMemory(pattern, 2, 49152, 0).value();
+    EXPECT_EQ(time.bytes, 2 * 49152 / arrays / 256 * 256 * arrays);
+    EXPECT_GE(time.seconds.count, 5);
+    EXPECT_GT(time.seconds.best, 0);
+  }
+}
+
+TEST_F(ProbeTest, PlacementGetsWhatWasMeasured) {
+  const place::Machine machine = UnmeasuredMachine();
+  ASSERT_TRUE(place::VerifyMachine(machine).ok());
+
+  const place::Machine measured = MeasuredMachine(machine, SampleReport());
+  ASSERT_TRUE(place::VerifyMachine(measured).ok()) << place::VerifyMachine(measured).ToString();
+  EXPECT_EQ(measured.snapshot, 41u);
+  const place::Device& now = measured.devices[0];
+  EXPECT_EQ(now.dispatch_seconds.value, 2e-6);
+  EXPECT_EQ(now.dispatch_seconds.source, place::Source::kMeasured);
+  ASSERT_EQ(now.levels.size(), 2u);
+  EXPECT_EQ(now.levels[0].name, "l2");
+  EXPECT_EQ(now.levels[0].bytes, int64_t{40} << 20);
+  EXPECT_DOUBLE_EQ(now.levels[1].bytes_per_second.value, (int64_t{1} << 30) / 300e-6);
+  ASSERT_FALSE(now.rates.empty());
+  EXPECT_EQ(now.rates[0].op_class, place::OpClass::kContraction);
+  EXPECT_EQ(now.rates[0].dtype, DType::kF16);
+  EXPECT_DOUBLE_EQ(now.rates[0].flops_per_second.value, 2e14);
+  // 1 MiB in 30 us, of which 10 are the latency.
+  EXPECT_EQ(measured.links[0].latency_seconds.value, 10e-6);
+  ASSERT_EQ(measured.links[0].curve.size(), 1u);
+  EXPECT_DOUBLE_EQ(measured.links[0].curve[0].bytes_per_second, (1 << 20) / (30e-6 - 10e-6));
+  EXPECT_TRUE(measured.links[0].is_verified);
+  EXPECT_EQ(measured.links[1].latency_seconds.value, 8e-6);
+
+  // Readings of another device change nothing.
+  ProbeReport foreign = SampleReport();
+  foreign.devices[0].identity = "another";
+  EXPECT_EQ(MeasuredMachine(machine, foreign), machine);
+}
+
+}  // namespace
+}  // namespace halyard::runtime

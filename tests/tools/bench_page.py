@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Draws the page of `halyard bench --html` in headless Chromium and reads back what stands there: the tables, and
+where each dot, bar and line of the charts is. Compares with the report that the same run wrote as JSON, and that with its
+published schema.
+
+usage: bench_page.py HALYARD MODEL [PAGE COPY.png WIDTH dark|light]; with PAGE it only takes a picture of it.
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import jsonschema
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+CHROMIUM = "chromium-headless-shell"
+
+FIRST = "<script>window.failures = []; window.onerror = text => failures.push(String(text));</script>"
+LAST = """<script>
+const seen = {failures, charts: {}, tables: {}};
+for (const id of ['roofline', 'latency', 'timeline', 'memory', 'rates']) {
+  const chart = Chart.getChart(id), canvas = chart.canvas;
+  const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  let painted = 0;
+  for (let i = 3; i < pixels.length; i += 4) painted += pixels[i] > 0;
+  seen.charts[id] = {painted, datasets: chart.data.datasets.map((set, s) => ({label: set.label,
+    points: chart.getDatasetMeta(s).data.map(element => {
+      const at = element.getProps(['x', 'y', 'base'], true);
+      return {x: chart.scales.x.getValueForPixel(at.x), y: chart.scales.y.getValueForPixel(at.y),
+              base: at.base === undefined ? null : chart.scales.x.getValueForPixel(at.base)};
+    })}))};
+}
+const cells = id => [...document.getElementById(id).rows].map(row => [...row.cells].map(cell => cell.textContent));
+for (const id of ['rows', 'split', 'groups', 'devices', 'loads', 'conditions']) seen.tables[id] = cells(id);
+document.querySelector('#groups th:nth-child(4) button').click();
+seen.tables.turned = cells('groups');
+const place = document.createElement('pre');
+place.id = 'seen';
+place.textContent = btoa(unescape(encodeURIComponent(JSON.stringify(seen))));
+document.body.append(place);
+</script></body>"""
+
+
+def browse(page, *options):
+    with tempfile.TemporaryDirectory() as profile:
+        return subprocess.run(
+            [CHROMIUM, "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}", "--virtual-time-budget=4000",
+             *options, pathlib.Path(page).absolute().as_uri()],
+            check=True, capture_output=True, timeout=120).stdout.decode()
+
+
+def read_page(page, folder):
+    import base64
+    text = pathlib.Path(page).read_text()
+    probed = pathlib.Path(folder) / "probed.html"
+    probed.write_text(text.replace("<head>", "<head>" + FIRST, 1).replace("</body>", LAST, 1))
+    dom = browse(probed, "--window-size=1000,900", "--dump-dom")
+    found = re.search(r'<pre id="seen">([^<]*)</pre>', dom)
+    assert found, "the page's script did not reach its end"
+    return json.loads(base64.b64decode(found.group(1)))
+
+
+def is_near(a, b, relative=0.02):
+    return abs(a - b) <= relative * max(abs(a), abs(b), 1e-12)
+
+
+def time_text(seconds):
+    if seconds >= 1:
+        return f"{seconds:.3f} s"
+    return f"{seconds * 1e3:.3f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.2f} µs"
+
+
+def check(report, page, seen):
+    assert not seen["failures"], seen["failures"]
+    text = pathlib.Path(page).read_text()
+    loads = re.findall(r'(?:src|href)\s*=\s*["\'][^"\']+|@import|url\(\s*["\']?http', text.split("</style>")[0])
+    assert not loads and text.count("<script src") == 0, f"the page loads {loads}"
+    for name, chart in seen["charts"].items():
+        assert chart["painted"] > 2000, f"chart '{name}' is empty: {chart['painted']} pixels"
+
+    row = report["rows"][0]
+    groups = row["profile"]["groups"]
+    cells = seen["tables"]["rows"]
+    assert cells[1][1:4] == [row["device"], time_text(row["latency"]["p50"]), time_text(row["latency"]["p90"])], cells[1]
+    assert "cpu:77" in cells[2][2], "a row that failed says why"
+
+    table = seen["tables"]["groups"][1:]
+    assert [line[0] for line in table] == [group["label"] for group in groups], "all groups, by falling time"
+    assert [line[3] for line in table] == [time_text(group["seconds"]) for group in groups]
+    turned = [line[3] for line in seen["tables"]["turned"][1:]]
+    assert turned == [line[3] for line in reversed(table)], "a click on a heading turns the order"
+    busy = row["profile"]["split"]["busy"]["cpu:0"]
+    assert ["cpu:0 busy", time_text(busy)] in [line[:2] for line in seen["tables"]["split"]]
+
+    dots = [group for group in groups if group.get("intensity") and group.get("flops_per_s")]
+    drawn = seen["charts"]["roofline"]["datasets"][0]["points"]
+    assert len(dots) > 2 and len(drawn) == len(dots)
+    for group, dot in zip(dots, drawn):
+        assert is_near(dot["x"], group["intensity"]) and is_near(dot["y"], group["flops_per_s"]), (group, dot)
+
+    bars = [point for data in seen["charts"]["timeline"]["datasets"] for point in data["points"]]
+    timeline = row["profile"]["timeline"]
+    assert len(bars) == len(timeline)
+    whole = max(command["end"] for command in timeline) * 1e3
+    ends = sorted(point["x"] for point in bars)
+    for end, command in zip(ends, sorted(command["end"] for command in timeline)):
+        assert abs(end - command * 1e3) <= 0.01 * whole, (end, command)
+
+    runs = seen["charts"]["latency"]["datasets"][0]["points"]
+    assert round(sum(point["y"] for point in runs)) == len(row["samples"]), "every run is in the histogram"
+    live = [command["live_bytes"] for command in timeline if "live_bytes" in command]
+    peak = max(point["y"] for point in seen["charts"]["memory"]["datasets"][1]["points"])
+    assert is_near(peak, (max(live) + row["memory"]["constant_bytes"]) / 1e6), (peak, max(live))
+
+
+def check_memory(report, seen):
+    """digits.onnx at batch 4 on one CPU: what was held is what was planned, but for what is used in place."""
+    memory = report["rows"][0]["memory"]
+    [device] = memory["devices"]
+    parts = [device[name] for name in ("constant_bytes", "activation_bytes", "io_bytes", "staging_bytes")]
+    assert device["device"] == "cpu:0" and sum(parts) == device["total_bytes"] == memory["total_bytes"], memory
+    assert 0 < device["activation_bytes"] <= device["peak_bytes"] == memory["peak_bytes"] <= memory["total_bytes"], memory
+    # A second session has activations of its own and the same constants.
+    more = device["concurrent_peak_bytes"] - device["peak_bytes"]
+    assert device["activation_bytes"] <= more <= device["activation_bytes"] + device["io_bytes"], memory
+    [head, line] = seen["tables"]["devices"]
+    assert head[0] == "device" and line[0] == "cpu:0" and len(line) == 8 and all(line), (head, line)
+
+
+def check_conditions(report, seen):
+    row = report["rows"][0]
+    [device] = row["conditions"]
+    assert device["device"] == "cpu:0" and device["thread_count"] >= 1, device
+    assert device["before"] == row["state_before"] and device["after"] == row["state_after"], row
+    [_, line] = seen["tables"]["conditions"]
+    clock = device["before"].get("clock_hz")
+    assert line[:2] == ["cpu:0", f"{clock / 1e6:.0f} MHz" if clock else "unknown"], line
+
+
+def check_loads(report, seen):
+    row = report["rows"][0]
+    assert row["concurrency"] == 2 and row["concurrent_latency"]["count"] >= 2, row["concurrent_latency"]
+    assert [load["rate"] for load in row["rates"]] == [20, 10]
+    for load in row["rates"]:
+        assert load["arrivals"] == load["served"] + load["missed"] and load["waited"] <= load["arrivals"], load
+        assert load["arrivals"] >= 1 and load["latency"]["count"] == load["served"], load
+    lines = {line[0]: line for line in seen["tables"]["loads"][1:]}
+    assert set(lines) == {"each run after the last", "due at 20/s", "due at 10/s"}, lines
+    for load in row["rates"]:
+        line = lines[f"due at {load['rate']:.0f}/s"]
+        assert line[2] == time_text(load["latency"]["p50"]) and line[7:] == [
+            str(load[name]) for name in ("arrivals", "waited", "missed")], (line, load)
+    lowest, highest = seen["charts"]["rates"]["datasets"][2]["points"]
+    assert is_near(lowest["x"], 10) and is_near(highest["x"], 20), "by rising rate"
+    assert is_near(lowest["y"], row["rates"][1]["latency"]["p99"] * 1e3), lowest
+
+
+def check_schema(report):
+    schema = json.loads((ROOT / "docs/bench.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    errors = [f"{error.json_path}: {error.message[:200]}" for error in validator.iter_errors(report)]
+    assert not errors, errors
+    wrong = json.loads(json.dumps(report))
+    wrong["rows"][0]["profile"]["groups"][0]["bound"] = "luck"
+    assert not validator.is_valid(wrong), "a wrong report passes"
+
+
+def main():
+    if len(sys.argv) > 3:
+        page, picture, width, scheme = sys.argv[3:7]
+        dark = ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
+        browse(page, f"--screenshot={os.path.abspath(picture)}", f"--window-size={width},3000", *dark)
+        return
+    halyard, model = sys.argv[1:3]
+    with tempfile.TemporaryDirectory() as folder:
+        env = dict(os.environ, HALYARD_CACHE_DIR=folder + "/cache")
+        page, output = folder + "/page.html", folder + "/report.json"
+        run = subprocess.run([halyard, "bench", model, "--device", "cpu:0,cpu:77", "--shape", "batch=4", "--no-tune", "--runs",
+                              "50", "--seconds", "0.5", "--warm-up", "0.05", "--rate", "20,10", "--html", page, "--output", output],
+                             env=env, capture_output=True, text=True, timeout=120)
+        assert run.returncode == 2, run.stderr
+        report = json.loads(pathlib.Path(output).read_text())
+        check_schema(report)
+        seen = read_page(page, folder)
+        check(report, page, seen)
+        check_memory(report, seen)
+        check_conditions(report, seen)
+        check_loads(report, seen)
+    print("the report is as its schema says, and the page shows it")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Roofs from a probe report, what bounds a kernel, and how profiled runs become a split and groups.
+#include "tools/halyard/bench_profile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace halyard::tools {
+namespace {
+
+// 100 GFLOP/s in f32, 400 in bf16; L2 up to 1 MB at 100 GB/s, memory at 10; 2 us a dispatch.
+Json Probes() {
+  return Json::parse(R"({"devices": [
+    {"path": "gpu:1", "readings": [{"kind": "matmul", "dtype": "f32", "rate": 1, "seconds": {"median": 1}}]},
+    {"path": "gpu:0", "readings": [
+      {"kind": "matmul", "dtype": "f32", "rate": 9e10, "seconds": {"median": 1}},
+      {"kind": "matmul", "dtype": "f32", "rate": 1e11, "seconds": {"median": 1}},
+      {"kind": "matmul", "dtype": "bf16", "rate": 4e11, "seconds": {"median": 1}},
+      {"kind": "stream", "level": "L2", "bytes": 1e6, "rate": 7e10, "seconds": {"median": 1}},
+      {"kind": "triad", "level": "L2", "bytes": 1e6, "rate": 1e11, "seconds": {"median": 1}},
+      {"kind": "triad", "level": "memory", "bytes": 1e8, "rate": 1e10, "seconds": {"median": 1}},
+      {"kind": "dispatch", "seconds": {"median": 2e-6}}]}]})");
+}
+
+TEST(Roofline, ReadsTheProbesOfOneDevice) {
+  const Roofs roofs = ReadRoofs(Probes(), "gpu:0");
+  EXPECT_TRUE(roofs.is_probed);
+  EXPECT_EQ(roofs.product_flops.at("f32"), 1e11) << "the best product";
+  EXPECT_EQ(roofs.LevelFor(1e5)->bytes_per_s, 1e11) << "the triad where there is one";
+  EXPECT_EQ(roofs.LevelFor(2e6)->name, "memory");
+  EXPECT_EQ(roofs.LevelFor(1e12)->name, "memory");
+  EXPECT_EQ(roofs.dispatch_s, 2e-6);
+  EXPECT_FALSE(ReadRoofs(Probes(), "gpu:7").is_probed);
+  EXPECT_FALSE(ReadRoofs(Json(), "gpu:0").is_probed);
+}
+
+TEST(Roofline, NamesWhatBoundsAKernel) {
+  const Roofs roofs = ReadRoofs(Probes(), "gpu:0");
+  // 1e9 FLOPs need 10 ms in f32 and 2.5 ms in bf16; 2e7 bytes 2 ms of the memory.
+  Json judged = JudgeKernel(roofs, {0.02, 1e9, 2e7, 1, "f32"});
+  EXPECT_EQ(judged["bound"], "compute");
+  EXPECT_DOUBLE_EQ(judged["share"], 0.5);
+  judged = JudgeKernel(roofs, {0.01, 1e9, 2e7, 1, "bf16"});
+  EXPECT_DOUBLE_EQ(judged["share"], 0.25);
+  judged = JudgeKernel(roofs, {0.004, 1e7, 2e7, 1, ""});
+  EXPECT_EQ(judged["bound"], "memory");
+  EXPECT_EQ(judged["level"], "memory");
+  EXPECT_DOUBLE_EQ(judged["share"], 0.5);
+  // 1 us of work in three dispatches, each of which takes 2 us to start.
+  judged = JudgeKernel(roofs, {8e-6, 1e4, 1e5, 3, ""});
+  EXPECT_EQ(judged["bound"], "dispatch");
+  EXPECT_DOUBLE_EQ(judged["dispatch_s"], 6e-6);
+  EXPECT_TRUE(JudgeKernel(roofs, {1e-3, -1, -1, 1, ""}).is_null()) << "nothing is known";
+  EXPECT_TRUE(JudgeKernel(roofs, {1e-3, 1e9, 1e3, 1, "f64"}).is_null()) << "no roof for f64";
+  EXPECT_TRUE(JudgeKernel(Roofs(), {1e-3, 1e9, 1e9, 1, ""}).is_null()) << "not probed";
+}
+
+ProfiledCommand Command(const char* label, const char* kind, double start, double submitted,
+                        double end, double device) {
+  ProfiledCommand command;
+  command.label = label;
+  command.device = "gpu:0";
+  command.kind = kind;
+  command.start_s = start;
+  command.submitted_s = submitted;
+  command.end_s = end;
+  command.device_s = device;
+  return command;
+}
+
+TEST(BenchProfile, TheSplitAddsUpToTheRun) {
+  std::vector<ProfiledRun> runs(3);
+  for (size_t r = 0; r < 3; ++r) {
+    const double longer = static_cast<double>(r);  // the second run has the median time
+    runs[r].seconds = 20 + longer;
+    runs[r].commands = {
+        Command("x", "input", 0, 1, 2, -1), Command("mm", "dispatch", 2, 3, 8 + longer, 4 + longer),
+        Command("mm", "dispatch", 9 + longer, 9.5 + longer, 12 + longer, 2),
+        Command("gpu to cpu", "transfer", 12 + longer, 12 + longer, 15 + longer, -1),
+        Command("y", "output", 15 + longer, 16 + longer, 18 + longer, -1)};
+    runs[r].commands[1].flops = runs[r].commands[2].flops = 5e11;
+    runs[r].commands[1].bytes = runs[r].commands[2].bytes = 1e10;
+  }
+  const Json profile =
+      SummarizeProfile(runs, 10, [](const std::string& path) { return ReadRoofs(Probes(), path); });
+  EXPECT_EQ(profile["seconds"], 21.0);
+  EXPECT_DOUBLE_EQ(profile["overhead"], 2.1);
+  const Json& split = profile["split"];
+  EXPECT_DOUBLE_EQ(split["copies_in"], 2);
+  EXPECT_DOUBLE_EQ(split["busy"]["gpu:0"], 5 + 2);
+  EXPECT_DOUBLE_EQ(split["inter_device"], 3);
+  EXPECT_DOUBLE_EQ(split["copies_out"], 3);
+  EXPECT_DOUBLE_EQ(split["enqueue"], 1.5);
+  EXPECT_DOUBLE_EQ(split["waits"], 1 + 0.5);
+  EXPECT_DOUBLE_EQ(split["idle"], 3);
+  // Two dispatches are one group with the work of one: 5e11 FLOPs, 5 s at the f32 roof.
+  const Json& group = profile["groups"][0];
+  EXPECT_EQ(group["label"], "mm");
+  EXPECT_EQ(group["dispatches"], 2);
+  EXPECT_DOUBLE_EQ(group["seconds"], 7);
+  EXPECT_DOUBLE_EQ(group["flops"], 5e11);
+  EXPECT_DOUBLE_EQ(group["roof"]["share"], 5.0 / 7);
+  EXPECT_EQ(profile["timeline"].size(), 5u);
+  EXPECT_DOUBLE_EQ(profile["roof_share"], 0.5) << "5 s of the 10 of a plain run";
+  const Json row = {{"model", "m"}, {"device", "gpu:0"}, {"profile", profile}};
+  EXPECT_THAT(FormatProfile(row), testing::HasSubstr("2.10 times a plain run"));
+  EXPECT_THAT(FormatProfile(row), testing::HasSubstr("| 71% | compute |"));
+  EXPECT_THAT(FormatProfile(row), testing::Not(testing::HasSubstr("More than 100% of a roof")));
+  Json fast = row;
+  fast["profile"]["groups"][0]["roof"]["share"] = 1.2;
+  EXPECT_THAT(FormatProfile(fast),
+              testing::HasSubstr("More than 100% of a roof: the probe is older"));
+}
+
+TEST(BenchProfile, WithoutProbesItSaysSo) {
+  std::vector<ProfiledRun> runs(1);
+  runs[0].seconds = 2;
+  runs[0].commands = {Command("mm", "dispatch", 0, 0.5, 2, 1)};
+  const Json profile = SummarizeProfile(runs, 1, [](const std::string&) { return Roofs(); });
+  const Json row = {{"model", "m"}, {"device", "gpu:0"}, {"profile", profile}};
+  EXPECT_EQ(FormatRoofShare(row), "not probed");
+  EXPECT_THAT(FormatProfile(row), testing::HasSubstr("halyard devices --probe"));
+  EXPECT_FALSE(profile["groups"][0].contains("flops")) << "unknown is not 0";
+}
+
+// A prediction counts where all of its kernels were timed.
+TEST(BenchProfile, TellsHowFarTheCostModelIsOff) {
+  Json profile = {{"groups",
+                   {{{"label", "a"}, {"kind", "dispatch"}, {"seconds", 2e-6}},
+                    {{"label", "b"}, {"kind", "dispatch"}, {"seconds", 6e-6}},
+                    {{"label", "c"}, {"kind", "copy"}, {"seconds", 1e-6}}}}};
+  const Json predictions = Json::parse(R"([
+    {"class": "contraction", "seconds": 4e-6, "source": "table", "dispatches": ["a", "b"]},
+    {"class": "contraction", "seconds": 3e-6, "source": "table", "dispatches": ["a"]},
+    {"class": "contraction", "seconds": 4e-6, "source": "table", "dispatches": ["b"]},
+    {"class": "pointwise", "seconds": 1e-6, "source": "table", "dispatches": ["c"]}])");
+  AddModelErrors(predictions, &profile);
+  const Json& errors = profile["model_error"];
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_EQ(errors[0]["class"], "contraction");
+  EXPECT_EQ(errors[0]["kernels"], 3);
+  EXPECT_DOUBLE_EQ(errors[0]["median_error"].get<double>(), 0.5);
+  EXPECT_DOUBLE_EQ(errors[0]["worst_error"].get<double>(), 0.5);
+}
+
+}  // namespace
+}  // namespace halyard::tools

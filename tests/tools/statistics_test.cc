@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+// The statistics of halyard bench, and its conditions and verdicts, on numbers whose answers are
+// known.
+#include "tools/halyard/statistics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tools/halyard/bench_report.h"
+
+namespace halyard::tools {
+namespace {
+
+TEST(Statistics, PercentilesLieBetweenNeighbours) {
+  const std::vector<double> sorted = {1, 2, 3, 4};
+  EXPECT_DOUBLE_EQ(Percentile(sorted, 0), 1);
+  EXPECT_DOUBLE_EQ(Percentile(sorted, 0.5), 2.5);
+  EXPECT_DOUBLE_EQ(Percentile(sorted, 0.9), 3.7);
+  EXPECT_DOUBLE_EQ(Percentile(sorted, 1), 4);
+  EXPECT_DOUBLE_EQ(Percentile({7}, 0.99), 7);
+}
+
+TEST(Statistics, OfSamples) {
+  const Statistics s = Describe({3, 1, 2, 5, 4});
+  EXPECT_EQ(s.count, 5);
+  EXPECT_DOUBLE_EQ(s.mean, 3);
+  EXPECT_DOUBLE_EQ(s.p50, 3);
+  EXPECT_DOUBLE_EQ(s.mad, 1);
+  EXPECT_NEAR(s.variation, std::sqrt(2.0) / 3, 1e-12);
+  EXPECT_EQ(s.p999, 0);  // too few
+  EXPECT_LE(s.median_low, s.p50);
+  EXPECT_GE(s.median_high, s.p50);
+}
+
+TEST(Statistics, TheIntervalHoldsTheMedianAndShrinks) {
+  std::mt19937 random(3);
+  std::normal_distribution<double> normal(10, 1);
+  int holds = 0;
+  for (int round = 0; round < 60; ++round) {
+    std::vector<double> few;
+    for (int i = 0; i < 40; ++i) few.push_back(normal(random));
+    const Statistics s = Describe(few);
+    holds += s.median_low <= 10 && s.median_high >= 10;
+  }
+  EXPECT_GE(holds, 50);  // 57 are expected of 60
+  std::vector<double> many;
+  for (int i = 0; i < 2000; ++i) many.push_back(normal(random));
+  const Statistics s = Describe(many);
+  EXPECT_LT(s.median_high - s.median_low, 0.25);
+  EXPECT_GT(s.p999, s.p99);
+}
+
+TEST(Statistics, DifferencesThatChanceMakesAreNone) {
+  std::mt19937 random(5);
+  std::normal_distribution<double> normal(10, 1);
+  std::vector<double> a, b, slower;
+  for (int i = 0; i < 100; ++i) {
+    a.push_back(normal(random));
+    b.push_back(normal(random));
+    slower.push_back(normal(random) + 1);
+  }
+  EXPECT_GT(ChanceOfDifference(a, b), 0.05);
+  EXPECT_LT(ChanceOfDifference(a, slower), 0.01);
+}
+
+// A series whose samples are like their neighbours, as runs one after the other are.
+std::vector<double> Series(std::mt19937& random, double memory, double mean, int count = 1000) {
+  std::normal_distribution<double> normal(0, 1);
+  double level = normal(random);
+  std::vector<double> out;
+  for (int i = 0; i < count; ++i) {
+    level = memory * level + std::sqrt(1 - memory * memory) * normal(random);
+    out.push_back(mean + level);
+  }
+  return out;
+}
+
+TEST(Statistics, NoiseThatLastsIsNoDifference) {
+  std::mt19937 random(11);
+  constexpr int kRounds = 300;
+  for (const double memory : {0.0, 0.5, 0.9}) {
+    int certain = 0, likely = 0, found = 0;
+    for (int round = 0; round < kRounds; ++round) {
+      const auto a = Series(random, memory, 10), b = Series(random, memory, 10);
+      const double chance = ChanceOfDifference(a, b);
+      certain += chance < 0.01;
+      likely += chance < 0.05;
+      found += ChanceOfDifference(a, Series(random, memory, 11.5)) < 0.01;
+    }
+    // 3 and 15 are expected; by chance alone 10 and 29 are passed once in 1000 times.
+    EXPECT_LE(certain, 10) << memory;
+    EXPECT_LE(likely, 29) << memory;
+    EXPECT_GE(likely, 3) << memory << ": the test is no test when nothing is ever likely";
+    EXPECT_GE(found, kRounds * 9 / 10) << memory;
+  }
+}
+
+TEST(Statistics, FewSamplesShowOnlyWhatIsClear) {
+  EXPECT_EQ(ChanceOfDifference({1}, {2}), 1);
+  EXPECT_GT(ChanceOfDifference({1, 1, 1, 1}, {2, 2, 2, 2}), 0.01);
+  EXPECT_LT(ChanceOfDifference({1, 1.1, 1, 1.1, 1, 1}, {2, 2.1, 2, 2.1, 2, 2}), 0.01);
+}
+
+TEST(BenchReport, Conditions) {
+  const Json row = {{"latency", {{"p99", 6e-3}, {"cv", 0.02}}}, {"throughput", 120.0}};
+  EXPECT_TRUE(Holds(ParseCondition("p99>5ms"), row));
+  EXPECT_FALSE(Holds(ParseCondition("p99>7ms"), row));
+  EXPECT_TRUE(Holds(ParseCondition("p99<=6000us"), row));
+  EXPECT_FALSE(Holds(ParseCondition("cv>5%"), row));
+  EXPECT_TRUE(Holds(ParseCondition("throughput<1000"), row));
+  EXPECT_THROW(Holds(ParseCondition("colour>0"), row), CommandError);
+  const auto reason = [](const char* text) -> std::string {
+    try {
+      ParseCondition(text);
+    } catch (const CommandError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(reason("p99"), testing::HasSubstr("METRIC>VALUE"));
+  EXPECT_THAT(reason("p99>fast"), testing::HasSubstr("'fast' is no number"));
+  EXPECT_THAT(reason("p99>5parsecs"), testing::HasSubstr("no unit 'parsecs'"));
+}
+
+TEST(BenchReport, VerdictsNameWhatIsWrong) {
+  Json row = {{"latency", {{"p50", 1e-3}, {"cv", 0.2}}},
+              {"phases", {{"first_run", 0.1}, {"warm_open", 2.0}}},
+              {"state_before", {{"load_average", 3.0}}},
+              {"conditions",
+               {{{"device", "cuda:0"},
+                 {"before", {{"clock_hz", 2e9}, {"performance_state", "P0"}}},
+                 {"after", {{"clock_hz", 1.5e9}, {"throttle_reasons", "software power cap"}}}}}},
+              {"fallbacks", 2},
+              {"is_deterministic", false},
+              {"throughput", 1800.0},
+              {"concurrency", 2}};
+  EXPECT_THAT(
+      Verdicts(row),
+      testing::ElementsAre(testing::HasSubstr("other work is running"),
+                           "the clock of cuda:0 fell 25%, from 2000 to 1500 MHz",
+                           "cuda:0 was held back by: software power cap",
+                           testing::HasSubstr("first run takes 100 times"),
+                           testing::HasSubstr("loading from the cache takes 2.000 s"),
+                           testing::HasSubstr("2 records of fallback"),
+                           testing::HasSubstr("different bits"), testing::HasSubstr("1.80 times")));
+  row["concurrency"] = 1;
+  EXPECT_THAT(Verdicts(row), testing::Not(testing::Contains(testing::HasSubstr("at once"))));
+  EXPECT_TRUE(Verdicts({{"latency", {{"p50", 1e-3}, {"cv", 0.01}}}}).empty());
+}
+
+// Four significant digits, a unit that suits, and no exponent.
+TEST(BenchReport, TablesHoldQuantities) {
+  const Json report = {{"rows",
+                        {{{"model", "m.onnx"},
+                          {"device", "cpu:0"},
+                          {"latency", {{"p50", 4.6e-7}, {"p50_low", 4.5e-7}, {"p90", 0.043835}}},
+                          {"phases", {{"compile", 4.3}}},
+                          {"throughput", 1234567.8},
+                          {"memory", {{"total_bytes", 102000000}, {"peak_bytes", 204000000}}}}}}};
+  const std::string table = FormatMarkdown(report);
+  for (const char* cell : {"| 0.460 us |", "| 0.450 us to - |", "| 43.84 ms |", "| 4.300 s |",
+                           "| 1235000 |", "| 97.3 MiB | 194.5 MiB |\n"}) {
+    EXPECT_THAT(table, testing::HasSubstr(cell));
+  }
+}
+
+Json RowIn(Json device) {
+  return {{"model", "m.onnx"}, {"device", "cpu:0"}, {"conditions", {std::move(device)}}};
+}
+
+// A container with a quota, on a machine whose clock cannot be read.
+TEST(BenchReport, ConditionsOfAContainer) {
+  const Json row = RowIn({{"device", "cpu:0"},
+                          {"thread_count", 16},
+                          {"quota_threads", 1.5},
+                          {"before", {{"load_average", 0.5}}},
+                          {"after", Json::object()}});
+  EXPECT_THAT(Verdicts(row),
+              testing::ElementsAre(
+                  "the clock of cpu:0 cannot be read: a change of it would not show",
+                  "the control group allows cpu:0 the time of 1.5 of 16 CPUs: work that uses it up "
+                  "is paused until the next period"));
+  const std::string table = FormatMarkdown({{"rows", {row}}});
+  EXPECT_THAT(table, testing::HasSubstr("\nConditions of the timed runs:\n\n| model | device |"));
+  EXPECT_THAT(table,
+              testing::HasSubstr("\n| m.onnx | cpu:0 | unknown | unknown | unknown | unknown "
+                                 "| unknown | unknown | 0.50 | 1.5 |\n"));
+}
+
+// What was too hot before the row began was not held back by that during it.
+TEST(BenchReport, ConditionsOfAWarmMachine) {
+  Json device = {{"device", "cpu:0"},
+                 {"thread_count", 16},
+                 {"quota_threads", 16},
+                 {"max_clock_hz", 3.5e9},
+                 {"before",
+                  {{"clock_hz", 2e9},
+                   {"performance_state", "powersave"},
+                   {"throttle_reasons", "heat, 3 times since the start"}}},
+                 {"after",
+                  {{"clock_hz", 2.1e9},
+                   {"temperature_c", 61.4},
+                   {"throttle_reasons", "heat, 3 times since the start"}}}};
+  EXPECT_THAT(
+      Verdicts(RowIn(device)),
+      testing::ElementsAre("the governor of cpu:0 is powersave: its clock follows the load"));
+  EXPECT_THAT(
+      FormatMarkdown({{"rows", {RowIn(device)}}}),
+      testing::HasSubstr("\n| m.onnx | cpu:0 | 2000 MHz | 2100 MHz | 3500 MHz | powersave | "
+                         "nothing | 61 C | - | 16 |\n"));
+  device["before"]["performance_state"] = "performance";
+  device["after"]["throttle_reasons"] = "heat, 5 times since the start";
+  EXPECT_THAT(Verdicts(RowIn(device)),
+              testing::ElementsAre("cpu:0 was held back by: heat, 5 times since the start"));
+  device["after"]["throttle_reasons"] = "idle";
+  EXPECT_TRUE(Verdicts(RowIn(device)).empty());
+}
+
+// Each device of a program over several has a line of its own; one device is in the table already.
+TEST(BenchReport, MemoryByDevice) {
+  const auto device = [](const char* name, int64_t peak) -> Json {
+    return {{"device", name},    {"constant_bytes", 1024}, {"activation_bytes", 2048},
+            {"io_bytes", 0},     {"staging_bytes", 512},   {"total_bytes", 3584},
+            {"peak_bytes", peak}};
+  };
+  Json report = {{"rows",
+                  {{{"model", "m.onnx"},
+                    {"device", "cpu:0+cpu:1"},
+                    {"memory",
+                     {{"total_bytes", 7168},
+                      {"peak_bytes", 9216},
+                      {"devices", {device("cpu:0", 4096), device("cpu:1", 5120)}}}}}}}};
+  report["rows"][0]["memory"]["devices"][1]["concurrent_peak_bytes"] = 8192;
+  const std::string table = FormatMarkdown(report);
+  EXPECT_THAT(table, testing::HasSubstr("\nMemory of m.onnx on cpu:0+cpu:1:\n\n| device |"));
+  EXPECT_THAT(table, testing::HasSubstr("\n| cpu:0 | 1.0 KiB | 2.0 KiB | 0 bytes | 512 bytes | "
+                                        "3.5 KiB | 4.0 KiB | - |\n"));
+  EXPECT_THAT(table, testing::HasSubstr("\n| cpu:1 | 1.0 KiB | 2.0 KiB | 0 bytes | 512 bytes | "
+                                        "3.5 KiB | 5.0 KiB | 8.0 KiB |\n"));
+  report["rows"][0]["memory"]["devices"].erase(1);
+  EXPECT_THAT(FormatMarkdown(report), testing::Not(testing::HasSubstr("Memory of")));
+  EXPECT_THAT(FormatCsv(report), testing::EndsWith(",7168,9216,,\n"));
+}
+
+Json LatencyOf(double seconds) { return PercentilesJson({seconds, seconds, seconds}); }
+
+TEST(BenchReport, LatencyUnderLoad) {
+  Json row = {{"model", "m.onnx"},
+              {"device", "cpu:0"},
+              {"throughput", 123.0},
+              {"concurrency", 1},
+              {"concurrent_latency", LatencyOf(2e-3)}};
+  Json report = {{"rows", {row}}};
+  EXPECT_THAT(FormatMarkdown(report), testing::Not(testing::HasSubstr("under load")));
+  EXPECT_TRUE(Verdicts(row).empty());
+  row["concurrency"] = 2;
+  row["rates"] = {{{"rate", 20.0},
+                   {"seconds", 3.0},
+                   {"arrivals", 60},
+                   {"served", 50},
+                   {"waited", 12},
+                   {"missed", 10},
+                   {"served_per_s", 16.5},
+                   {"latency", LatencyOf(3e-3)}}};
+  Json none = row["rates"][0];  // the device was busy with something else all the time
+  none.erase("latency");
+  none["missed"] = 60;
+  row["rates"].push_back(none);
+  report["rows"][0] = row;
+  const std::string text = FormatMarkdown(report);
+  for (const char* line :
+       {"\nLatency of m.onnx on cpu:0 under load, 2 sessions:\n",
+        "\n| each run after the last | 123.0 | 2.000 ms | 2.000 ms | 2.000 ms | 2.000 ms | 2.000 "
+        "ms "
+        "| - | - |\n",
+        "\n| due at 20/s | 16.50 | 3.000 ms | 3.000 ms | 3.000 ms | 3.000 ms | 3.000 ms | 12 of 60 "
+        "| 10 of 60 |\n",
+        "\n| due at 20/s | 16.50 | - | - | - | - | - | 12 of 60 | 60 of 60 |\n"}) {
+    EXPECT_THAT(text, testing::HasSubstr(line));
+  }
+  EXPECT_THAT(Verdicts(row),
+              testing::Contains("too much: of the runs due at 20/s 10 of 60 were not begun in "
+                                "3.000 s; 16.50/s were served"));
+  EXPECT_TRUE(Holds(ParseCondition("missed>=70"), row)) << "of all rates";
+  EXPECT_FALSE(Holds(ParseCondition("missed>70"), row));
+  row.erase("rates");
+  EXPECT_THROW(Holds(ParseCondition("missed>0"), row), CommandError);
+}
+
+TEST(BenchReport, PercentilesUnderLoad) {
+  std::vector<double> latencies;
+  for (int i = 1000; i >= 0; --i) latencies.push_back(i);
+  const Json json = PercentilesJson(latencies);
+  EXPECT_EQ(json["count"], 1001);
+  EXPECT_EQ(json["min"], 0);
+  EXPECT_EQ(json["mean"], 500);
+  EXPECT_EQ(json["p50"], 500);
+  EXPECT_EQ(json["p99"], 990);
+  EXPECT_EQ(json["p999"], 999);
+  EXPECT_EQ(json["max"], 1000);
+  EXPECT_FALSE(LatencyOf(1).contains("p999"));
+}
+
+TEST(BenchReport, ComparesByTheSamples) {
+  Json before = {{"format", kBenchFormat}, {"rows", Json::array()}}, after = before;
+  Json row = {{"model", "m.onnx"}, {"device", "cpu:0"}, {"samples", Json::array()}};
+  for (int i = 0; i < 50; ++i) row["samples"].push_back(1e-3 + 1e-6 * (i % 7));
+  before["rows"].push_back(row);
+  after["rows"].push_back(row);
+  EXPECT_THAT(CompareReports(before, after), testing::HasSubstr("no difference"));
+  for (Json& sample : after["rows"][0]["samples"]) sample = sample.get<double>() * 0.5;
+  EXPECT_THAT(CompareReports(before, after), testing::HasSubstr("| 0.500 | faster"));
+  EXPECT_EQ(ParseBenchReport("a", before.dump()), before);
+  EXPECT_THROW(ParseBenchReport("a", "{}"), CommandError);
+  EXPECT_THROW(ParseBenchReport("a", "{\"format\": \"halyard-bench-1\", \"rows\": [3]}"),
+               CommandError);
+}
+
+}  // namespace
+}  // namespace halyard::tools

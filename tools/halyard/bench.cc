@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+// halyard bench: how long a model takes on each device, in phases and in percentiles, with the
+// state of the machine and a verdict in words.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <map>
+
+#include "base/near_names.h"
+#include "tools/halyard/bench_op.h"
+#include "tools/halyard/bench_page.h"
+#include "tools/halyard/bench_row.h"
+#include "tools/halyard/bench_trace.h"
+#include "tools/halyard/files.h"
+#include "tools/halyard/progress_line.h"
+
+namespace halyard::tools {
+namespace {
+
+constexpr double kMostArrivals = 1e7;  // of a rate; each is a number in memory
+
+struct Options {
+  BenchOptions bench;
+  ModelOptions model;
+  InputOptions inputs;
+  std::vector<std::string> models, fail_if, compare;
+  std::vector<std::string> precisions = {"as-given"};
+  std::string op, dtype;
+  std::string form = "md", output, html, trace;
+};
+
+// What rows are about: a model or an op, with its options.
+struct Subject {
+  ModelOptions model;
+  BenchOptions bench;
+  std::string name;  // as rows have it: with what of a grid it is
+  Json shapes = Json::object();
+};
+
+// "batch=1,8" as its parts, "batch=1" and "batch=8"; one for what has no comma.
+std::vector<std::string> ValuesOfShape(const std::string& text) {
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos) return {text};
+  std::vector<std::string> out;
+  for (const std::string& value : Split(text.substr(equals + 1), ',')) {
+    out.push_back(text.substr(0, equals + 1) + value);
+    if (std::count(out.begin(), out.end(), out.back()) > 1)
+      throw CommandError(kWrongUsage, "--shape names '" + out.back() + "' twice");
+  }
+  return out;
+}
+
+// A model in all sizes and precisions that the options list, the last of them changing fastest.
+std::vector<Subject> GridOf(const Options& options, const std::string& model) {
+  std::vector<Subject> grid = {{options.model, options.bench, model}};
+  grid[0].model.model = model;
+  grid[0].model.shapes.clear();
+  const auto extend = [&](const std::vector<std::string>& values, const auto& set) {
+    std::vector<Subject> wider;
+    for (const Subject& subject : grid) {
+      for (const std::string& value : values) {
+        wider.push_back(subject);
+        set(wider.back().model, value);
+        if (values.size() > 1) wider.back().name += " " + value;
+      }
+    }
+    grid = std::move(wider);
+  };
+  for (const std::string& shape : options.model.shapes) {
+    extend(ValuesOfShape(shape), [](ModelOptions& model_options, const std::string& value) {
+      model_options.shapes.push_back(value);
+    });
+  }
+  for (const std::string& precision : options.precisions) {
+    if (std::count(options.precisions.begin(), options.precisions.end(), precision) > 1)
+      throw CommandError(kWrongUsage, "--precision names '" + precision + "' twice");
+  }
+  extend(options.precisions, [](ModelOptions& model_options, const std::string& value) {
+    model_options.precision = value;
+  });
+  for (Subject& subject : grid) {
+    for (const auto& [symbol, size] : ParseShapes(subject.model.shapes))
+      subject.shapes[symbol] = size;
+  }
+  return grid;
+}
+
+std::vector<Subject> SubjectsOf(const Options& options) {
+  if (!options.op.empty() && !options.models.empty())
+    throw CommandError(kWrongUsage, "--op takes no model");
+  std::vector<Subject> out;
+  for (const std::string& model : options.models) {
+    for (Subject& subject : GridOf(options, model)) out.push_back(std::move(subject));
+  }
+  if (options.op.empty()) {
+    if (!options.dtype.empty())
+      throw CommandError(kWrongUsage, "--dtype is of --op; of models --precision can be chosen");
+    if (out.empty()) throw CommandError(kWrongUsage, "bench needs a model, or --op");
+    return out;
+  }
+  if (options.model.shapes.empty()) throw CommandError(kWrongUsage, "--op needs --shape");
+  Options of_ops = options;
+  of_ops.model.shapes.clear();
+  for (const std::string& shape : options.model.shapes) {
+    const OpCase op = ParseOpCase(options.op, shape, options.dtype.empty() ? "f32" : options.dtype);
+    for (Subject& subject : GridOf(of_ops, NameOf(op))) {
+      subject.bench.make_graph = [op](const hy::Instance& instance) {
+        return MakeGraph(instance, op);
+      };
+      out.push_back(std::move(subject));
+    }
+  }
+  return out;
+}
+
+// The rows of a model: as the option says, else the devices that a program file is for, or cpu:0.
+std::vector<std::string> RowsOf(const std::string& list, const std::string& model) {
+  if (!list.empty()) return Split(list, ',');
+  return {IsProgramFile(model) ? "auto" : "cpu:0"};
+}
+
+// Before anything is timed: a name that can be no device's, and a row that is there already. A
+// device that is missing is its row's error.
+void CheckDeviceNames(const std::string& list) {
+  if (list.empty()) return;
+  const hy::Instance instance = MakeInstance(false, true);
+  std::map<std::string, std::string> rows;  // the list's word, by the paths of the devices
+  for (const std::string& row : Split(list, ',')) {
+    std::string paths = row == "auto" ? row : "";
+    for (const std::string& device : DevicesOfRow(row)) {
+      std::string path = device;
+      try {
+        path = hy::ToString(OpenNamed(instance, device).info().path);
+        // The same device with other options, such as threads, is another row.
+        path += device.substr(std::min(device.find('?'), device.size()));
+      } catch (const hy::Error&) {
+      }
+      paths += "+" + path;
+    }
+    const auto [found, is_new] = rows.emplace(paths, row);
+    if (is_new) continue;
+    throw CommandError(kWrongUsage, found->second == row
+                                        ? "--device names '" + row + "' twice"
+                                        : "--device names '" + found->second + "' and '" + row +
+                                              "', which are the same");
+  }
+}
+
+// "copy.onnx on cpu:0".
+std::string NameOfRow(const std::string& model, const std::string& device) {
+  return model + " on " + device;
+}
+
+// A row that failed, as the table and as standard error have it.
+Json FailedRow(const Subject& subject, const std::string& device, const std::string& why) {
+  const std::string head = subject.model.model + ": ";
+  PrintError(NameOfRow(subject.name, device) + ": " +
+             (why.starts_with(head) ? why.substr(head.size()) : why));
+  return {{"model", subject.name}, {"device", device}, {"error", why}};
+}
+
+// Names come from model files and need not be UTF-8.
+std::string TextOf(const Json& json) {
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// "has 'copy.onnx on cpu:0'": the rows of a report that have samples.
+std::string MeasuredRows(const Json& report) {
+  std::vector<std::string> rows;
+  for (const Json& row : report["rows"]) {
+    if (row.contains("samples") && !row["samples"].empty())
+      rows.push_back(NameOfRow(row["model"], row["device"]));
+  }
+  return "has " + NamesLike("", rows);
+}
+
+// A report never replaces what is measured or read for it.
+void KeepFilesApart(const Options& options) {
+  std::vector<NamedFile> inputs = FilesOf(options.inputs);
+  for (const std::string& model : options.models) inputs.push_back({"the model", model});
+  KeepApart({{"--output", options.output}, {"--html", options.html}, {"--trace", options.trace}},
+            inputs);
+}
+
+int Bench(const Options& options, const CLI::App& command) {
+  if (!options.compare.empty()) {
+    RefuseOthers(command, "--compare", "reads two reports and writes a table");
+    const std::string &before = options.compare[0], &after = options.compare[1];
+    const Json reports[] = {ParseBenchReport(before, ReadWhole(before)),
+                            ParseBenchReport(after, ReadWhole(after))};
+    const std::string table = CompareReports(reports[0], reports[1]);
+    if (table.empty()) {
+      throw CommandError(kBadModel, "'" + before + "' and '" + after +
+                                        "' measured no model on a device alike: the first " +
+                                        MeasuredRows(reports[0]) + ", the second " +
+                                        MeasuredRows(reports[1]));
+    }
+    std::printf("%s", table.c_str());
+    return kDone;
+  }
+  const std::vector<Subject> subjects = SubjectsOf(options);
+  for (const double rate : options.bench.rates) {
+    if (rate * options.bench.seconds <= kMostArrivals) continue;
+    char text[200];
+    std::snprintf(text, sizeof(text),
+                  "--rate %g for %g s is more than the %.0f runs that one measurement takes", rate,
+                  options.bench.seconds, kMostArrivals);
+    throw CommandError(kWrongUsage, text);
+  }
+  KeepFilesApart(options);
+  std::vector<Condition> conditions;
+  for (const std::string& text : options.fail_if) conditions.push_back(ParseCondition(text));
+  CheckDeviceNames(options.model.device);
+  WatchForInterrupts();
+  Json report = {{"format", kBenchFormat},
+                 {"version", static_cast<uint32_t>(hy_version())},
+                 {"timer", "host clock around hy_session_run, host memory to host memory"},
+                 {"precision", Join(options.precisions, ",")},
+                 {"vendor_libs", options.model.vendor_libs},
+                 {"is_interrupted", false},
+                 {"rows", Json::array()}};
+  size_t rows = 0;
+  for (const Subject& subject : subjects)
+    rows += RowsOf(subject.model.device, subject.model.model).size();
+  BenchProgress progress(
+      rows, TimedSeconds(options.bench),
+      [] {
+        const auto now = std::chrono::steady_clock::now().time_since_epoch();
+        return std::chrono::duration<double>(now).count();
+      },
+      ShowProgress);
+  int status = kDone;    // of the first row that failed
+  bool is_held = false;  // a condition of --fail-if
+  for (const Subject& subject : subjects) {
+    const std::string& model = subject.model.model;
+    for (const std::string& device : RowsOf(subject.model.device, model)) {
+      if (IsInterrupted()) break;
+      ModelOptions one = subject.model;
+      one.device = device;
+      Json row;
+      try {
+        progress.StartRow(NameOfRow(subject.name, device));
+        row = BenchRow(subject.bench, one, options.inputs, progress);
+        progress.EndRow();
+        row["model"] = subject.name;
+        row["precision"] = subject.model.precision;
+        if (!subject.shapes.empty()) row["shapes"] = subject.shapes;
+      } catch (const hy::Error& error) {
+        row = FailedRow(subject, device, WithFile(error, model).what());
+        if (status == kDone) status = StatusOf(error.code());
+      } catch (const CommandError& error) {
+        row = FailedRow(subject, device, error.what());
+        if (status == kDone) status = error.status();
+      }
+      for (const Condition& condition : conditions) {
+        if (!Holds(condition, row)) continue;
+        PrintError(NameOfRow(subject.name, device) + ": " + condition.text);
+        is_held = true;
+      }
+      report["rows"].push_back(std::move(row));
+    }
+  }
+  EraseProgress();
+  StopWatchingForInterrupts();
+  if (status == kDone && is_held) status = kDiffers;
+  if (IsInterrupted()) {
+    PrintError(conditions.empty()
+                   ? "interrupted; the report has what was measured until then"
+                   : "interrupted; --fail-if is judged only on what was measured until then");
+    status = kInterrupted;
+    report["is_interrupted"] = true;
+  }
+  const std::string json = TextOf(report);
+  if (!options.output.empty()) WriteWhole(options.output, json);
+  if (!options.html.empty()) WriteWhole(options.html, MakeBenchPage(report));
+  if (!options.trace.empty()) WriteWhole(options.trace, TextOf(MakeTrace(report)));
+  std::printf("%s", options.form == "json"  ? json.c_str()
+                    : options.form == "csv" ? FormatCsv(report).c_str()
+                                            : FormatMarkdown(report).c_str());
+  return status;
+}
+
+}  // namespace
+
+Run AddBenchCommand(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("bench", "Time models on devices, in phases and percentiles");
+  auto options = std::make_shared<Options>();
+  options->model.device.clear();
+  command->add_option("MODEL", options->models, "ONNX or program files");
+  command->add_option(
+      "--device", options->model.device,
+      "One row for each, such as cpu:0,cuda:0; cpu:0+cuda:0 is one program over both");
+  command
+      ->add_option(
+          "--shape", options->model.shapes,
+          "SYMBOL=N, or SYMBOL=N,M for a row of each: a size that the model leaves open; with "
+          "--op the sizes of the op")
+      ->allow_extra_args(false);
+  command->add_option(
+      "--op", options->op,
+      "Time one op instead of a model, on --shape, such as 512x512x512: " + KnownOps());
+  command->add_option("--dtype", options->dtype, "Of --op: f32, f16, bf16 or f64 (f32)");
+  options->model.for_models = {
+      command
+          ->add_option("--precision", options->precisions,
+                       "as-given or fp16, or both, each a row (as-given)")
+          ->delimiter(',')
+          ->allow_extra_args(false)
+          ->check(IsOneOf({"as-given", "fp16"})),
+      command->add_flag("--no-tune", options->model.no_tune,
+                        "Take the schedules that the model of costs prefers"),
+      command->add_flag("--replan", options->model.replan,
+                        "Place anew, even where the cache has a program")};
+  AddVendorLibsOption(*command, options->model);
+  AddInputOptions(*command, options->inputs);
+  command->add_option("--seconds", options->bench.seconds, "Of steady runs (3)")
+      ->check(CLI::Range(0.01, 1e5));
+  command->add_option("--warm-up", options->bench.warm_seconds, "Seconds of runs before them (0.2)")
+      ->check(CLI::Range(0.0, 1e5));
+  command->add_option("--runs", options->bench.runs, "Steady runs, instead of --seconds")
+      ->check(CLI::Range(1, 100000000));
+  command->add_option("--concurrency", options->bench.concurrency, "Sessions of the throughput (2)")
+      ->check(CLI::Range(1, 64));
+  command
+      ->add_option("--rate", options->bench.rates,
+                   "Latency with runs due at random, so many a second, such as 50 or 10,20,50")
+      ->delimiter(',')
+      ->check(CLI::Range(0.001, 1e6));
+  command->add_flag("--no-check", options->bench.no_check,
+                    "Time without comparing the outputs with those of cpu:0");
+  command->add_flag("--no-profile", options->bench.no_profile,
+                    "Leave out the runs that time each command by itself");
+  command->add_option("--rtol", options->bench.rtol, "Relative tolerance of the comparison")
+      ->check(IsTolerance)
+      ->capture_default_str();
+  command->add_option("--atol", options->bench.atol, "Absolute tolerance of the comparison")
+      ->check(IsTolerance)
+      ->capture_default_str();
+  command
+      ->add_option("--fail-if", options->fail_if,
+                   "Condition such as p99>5ms, cv>5%, throughput<100: status 4; times need a unit")
+      ->allow_extra_args(false);
+  command->add_option("-o,--form", options->form, "md, json or csv")
+      ->check(IsOneOf({"md", "json", "csv"}))
+      ->capture_default_str();
+  command->add_flag_callback(
+      "--json", [options] { options->form = "json"; }, "The same as -o json");
+  command->add_option("--output", options->output, "Also write the report as JSON into this file");
+  command->add_option("--html", options->html, "Also write the report as one page into this file");
+  command->add_option("--trace", options->trace, "Also write the profiles as a trace for Perfetto");
+  command->add_option("--compare", options->compare, "Compare two reports of this command")
+      ->type_name("A.json B.json")
+      ->expected(2);
+  return [options, command] { return Bench(*options, *command); };
+}
+
+}  // namespace halyard::tools

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/halyard/bench_conditions.h"
+
+#include <cctype>
+#include <cstdio>
+
+namespace halyard::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kClockFell = 0.05;  // of the clock before
+
+std::string Format(const char* format, auto... values) {
+  char text[512];
+  std::snprintf(text, sizeof(text), format, values...);
+  return text;
+}
+
+double Number(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+std::string Text(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// "P0" of a GPU is no governor.
+bool IsGovernor(const std::string& state) {
+  return !state.empty() && !(state[0] == 'P' && state.size() > 1 &&
+                             std::isdigit(static_cast<unsigned char>(state[1])) != 0);
+}
+
+const Json& StateOf(const Json& device, const char* when) {
+  static const Json none = Json::object();
+  const auto found = device.find(when);
+  return found != device.end() && found->is_object() ? *found : none;
+}
+
+// Why a device did not run at its highest clock; empty: nothing is known that held it back during
+// the row. A CPU tells how often it was too hot since the start, which only counts when it grows.
+std::string HeldBackBy(const Json& device) {
+  const std::string before = Text(StateOf(device, "before"), "throttle_reasons");
+  const std::string after = Text(StateOf(device, "after"), "throttle_reasons");
+  if (after == "none" || after == "idle") return "";
+  return after.starts_with("heat, ") && after == before ? "" : after;
+}
+
+std::string Mhz(double hz) { return hz > 0 ? Format("%.0f MHz", hz * 1e-6) : "unknown"; }
+
+}  // namespace
+
+std::vector<std::string> ConditionVerdicts(const Json& row) {
+  std::vector<std::string> out;
+  for (const Json& device : row.value("conditions", Json::array())) {
+    const std::string name = Text(device, "device");
+    const Json &first = StateOf(device, "before"), &last = StateOf(device, "after");
+    const double before = Number(first, "clock_hz"), after = Number(last, "clock_hz");
+    if (before > 0 && after > 0 && after < before * (1 - kClockFell)) {
+      out.push_back(Format("the clock of %s fell %.0f%%, from %.0f to %.0f MHz", name.c_str(),
+                           (1 - after / before) * 100, before * 1e-6, after * 1e-6));
+    }
+    if (before == 0 || after == 0) {
+      out.push_back("the clock of " + name + " cannot be read: a change of it would not show");
+    }
+    if (const std::string why = HeldBackBy(device); !why.empty()) {
+      out.push_back(name + " was held back by: " + why);
+    }
+    const std::string governor = Text(first, "performance_state");
+    if (IsGovernor(governor) && governor != "performance") {
+      out.push_back("the governor of " + name + " is " + governor + ": its clock follows the load");
+    }
+    const double quota = Number(device, "quota_threads"), all = Number(device, "thread_count");
+    if (quota > 0 && quota < all) {
+      out.push_back(
+          Format("the control group allows %s the time of %g of %g CPUs: work that uses "
+                 "it up is paused until the next period",
+                 name.c_str(), quota, all));
+    }
+  }
+  return out;
+}
+
+std::string FormatConditions(const Json& rows) {
+  std::string lines;
+  for (const Json& row : rows) {
+    for (const Json& device : row.value("conditions", Json::array())) {
+      const Json &first = StateOf(device, "before"), &last = StateOf(device, "after");
+      const std::string state = Text(first, "performance_state");
+      const std::string held = HeldBackBy(device);
+      const bool tells = !Text(last, "throttle_reasons").empty();
+      lines +=
+          "| " + Text(row, "model") + " | " + Text(device, "device") + " | " +
+          Mhz(Number(first, "clock_hz")) + " | " + Mhz(Number(last, "clock_hz")) + " | " +
+          Mhz(Number(device, "max_clock_hz")) + " | " + (state.empty() ? "unknown" : state) +
+          " | " +
+          (!held.empty() ? held
+           : tells       ? "nothing"
+                         : "unknown") +
+          " | " +
+          (last.contains("temperature_c") ? Format("%.0f C", Number(last, "temperature_c"))
+                                          : "unknown") +
+          " | " +
+          (first.contains("load_average") ? Format("%.2f", Number(first, "load_average")) : "-") +
+          " | " +
+          (device.contains("quota_threads") ? Format("%g", Number(device, "quota_threads")) : "-") +
+          " |\n";
+    }
+  }
+  if (lines.empty()) return "";
+  return "\nConditions of the timed runs:\n\n"
+         "| model | device | clock before | after | highest | governor or P-state | held back by | "
+         "temperature | load before | quota of CPUs |\n"
+         "|---|---|---|---|---|---|---|---|---|---|\n" +
+         lines;
+}
+
+}  // namespace halyard::tools

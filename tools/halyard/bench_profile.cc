@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/halyard/bench_profile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+#include "base/quantity.h"
+#include "tools/halyard/statistics.h"
+
+namespace halyard::tools {
+namespace {
+
+constexpr size_t kShownGroups = 12;
+constexpr double kAboveRoof = 1.005;  // shares that are printed as more than 100%
+
+double MedianOf(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return Percentile(values, 0.5);
+}
+
+// What the device did of a command, as far as anybody tells.
+double BusySeconds(const ProfiledCommand& command) {
+  const double all = command.end_s - command.start_s;
+  if (command.device_s < 0) return command.end_s - command.submitted_s;
+  return std::min(command.device_s, all);
+}
+
+Json SplitOf(const ProfiledRun& run) {
+  double enqueue = 0, in = 0, out = 0, between = 0, waits = 0, covered = 0;
+  std::map<std::string, double> busy;
+  for (const ProfiledCommand& command : run.commands) {
+    const double all = command.end_s - command.start_s;
+    covered += all;
+    if (command.kind == "input") {
+      in += all;
+    } else if (command.kind == "output") {
+      out += all;
+    } else if (command.kind == "transfer") {
+      between += all;
+    } else {
+      const double device = BusySeconds(command);
+      const double wait = std::max(0.0, command.end_s - command.submitted_s - device);
+      busy[command.device] += device;
+      waits += wait;
+      enqueue += all - device - wait;
+    }
+  }
+  Json split = {{"enqueue", enqueue}, {"copies_in", in}, {"busy", Json::object()}};
+  for (const auto& [device, seconds] : busy) split["busy"][device] = seconds;
+  split["inter_device"] = between;
+  split["copies_out"] = out;
+  split["waits"] = waits;
+  split["idle"] = std::max(0.0, run.seconds - covered);
+  return split;
+}
+
+struct Group {
+  std::string label, device, kind, product;
+  int dispatches = 0;  // of one run
+  double flops = -1, bytes = -1;
+  std::vector<double> seconds;  // per run
+};
+
+// In the order of the first run. A fusion group that is several dispatches is one group; so are the
+// transfers between two devices.
+std::vector<Group> GroupsOf(const std::vector<ProfiledRun>& runs) {
+  std::vector<Group> groups;
+  std::map<std::string, size_t> index;
+  for (size_t r = 0; r < runs.size(); ++r) {
+    for (const ProfiledCommand& command : runs[r].commands) {
+      const std::string key = command.kind + "\n" + command.device + "\n" + command.label;
+      const auto [found, is_new] = index.try_emplace(key, groups.size());
+      if (is_new) {
+        groups.push_back({command.label, command.device, command.kind, command.product, 0,
+                          command.flops, command.bytes, std::vector<double>(runs.size())});
+      }
+      Group& group = groups[found->second];
+      if (r == 0) {
+        // Of copies each moves bytes of its own.
+        if (group.dispatches > 0 && command.kind != "dispatch" && command.bytes > 0)
+          group.bytes += command.bytes;
+        ++group.dispatches;
+      }
+      group.seconds[r] += BusySeconds(command);
+    }
+  }
+  return groups;
+}
+
+Json TimelineOf(const ProfiledRun& run) {
+  Json timeline = Json::array();
+  for (const ProfiledCommand& command : run.commands) {
+    Json json = {{"label", command.label}, {"kind", command.kind},     {"device", command.device},
+                 {"queue", command.queue}, {"start", command.start_s}, {"end", command.end_s}};
+    if (command.device_s >= 0) json["device_seconds"] = command.device_s;
+    if (command.bytes >= 0) json["bytes"] = command.bytes;
+    if (command.live_bytes >= 0) json["live_bytes"] = command.live_bytes;
+    timeline.push_back(std::move(json));
+  }
+  return timeline;
+}
+
+std::string Format(const char* format, auto... values) {
+  char text[512];
+  std::snprintf(text, sizeof(text), format, values...);
+  return text;
+}
+
+// "1.23 GFLOP/s"; "-" for what is not known.
+std::string FormatScaled(const Json& group, const char* name, const char* unit) {
+  if (!group.contains(name)) return "-";
+  double value = group[name];
+  for (const char* prefix : {"", "k", "M", "G", "T"}) {
+    const std::string behind = std::string(prefix) + unit;
+    if (value < 1000 || *prefix == 'T')
+      return Format("%.3g", value) + (behind.empty() ? "" : " " + behind);
+    value /= 1000;
+  }
+  return "-";
+}
+
+bool IsProbed(const Json& groups) {
+  return std::any_of(groups.begin(), groups.end(),
+                     [](const Json& group) { return group.contains("roof"); });
+}
+
+}  // namespace
+
+Json SummarizeProfile(const std::vector<ProfiledRun>& runs, double plain_s,
+                      const std::function<Roofs(const std::string& device)>& roofs_of) {
+  std::vector<size_t> order(runs.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return runs[a].seconds < runs[b].seconds; });
+  const ProfiledRun& middle = runs[order[order.size() / 2]];
+  Json out = {{"runs", runs.size()}, {"seconds", middle.seconds}};
+  if (plain_s > 0) out["overhead"] = middle.seconds / plain_s;
+  out["split"] = SplitOf(middle);
+
+  std::vector<Group> groups = GroupsOf(runs);
+  double all = 0;
+  for (const Group& group : groups) all += MedianOf(group.seconds);
+  std::map<std::string, Roofs> roofs;
+  double least = 0;
+  bool is_whole = true;
+  Json list = Json::array();
+  for (const Group& group : groups) {
+    const double seconds = MedianOf(group.seconds);
+    Json json = {{"label", group.label}, {"device", group.device},
+                 {"kind", group.kind},   {"dispatches", group.dispatches},
+                 {"seconds", seconds},   {"share", all > 0 ? seconds / all : 0.0}};
+    if (group.flops >= 0) json["flops"] = group.flops;
+    if (group.bytes >= 0) json["bytes"] = group.bytes;
+    if (group.flops > 0 && group.bytes > 0) json["intensity"] = group.flops / group.bytes;
+    if (group.flops > 0 && seconds > 0) json["flops_per_s"] = group.flops / seconds;
+    if (group.bytes > 0 && seconds > 0) json["bytes_per_s"] = group.bytes / seconds;
+    if (!group.product.empty()) json["product"] = group.product;
+    Json roof;
+    if (group.kind == "dispatch") {
+      const auto [found, is_new] = roofs.try_emplace(group.device);
+      if (is_new) found->second = roofs_of(group.device);
+      roof = JudgeKernel(found->second,
+                         {seconds, group.flops, group.bytes, group.dispatches, group.product});
+      if (roof.is_object()) json["roof"] = roof;
+    }
+    if (roof.is_object()) {
+      least += std::max(roof.value("compute_s", 0.0), roof.value("memory_s", 0.0));
+    } else if (group.kind == "dispatch" && all > 0 && seconds / all >= 0.01) {
+      is_whole = false;
+    }
+    list.push_back(std::move(json));
+  }
+  std::stable_sort(list.begin(), list.end(), [](const Json& a, const Json& b) {
+    return a["seconds"].get<double>() > b["seconds"].get<double>();
+  });
+  out["groups"] = std::move(list);
+  if (is_whole && least > 0 && plain_s > 0) out["roof_share"] = least / plain_s;
+  out["roofs"] = Json::object();
+  for (const auto& [device, known] : roofs) {
+    if (known.is_probed) out["roofs"][device] = RoofsJson(known);
+  }
+  out["timeline"] = TimelineOf(middle);
+  return out;
+}
+
+void AddModelErrors(const Json& predictions, Json* profile) {
+  std::map<std::string, double> seconds;  // by label
+  for (const Json& group : (*profile)["groups"]) {
+    if (group["kind"] == "dispatch") {
+      seconds[group["label"].get<std::string>()] += group["seconds"].get<double>();
+    }
+  }
+  std::map<std::string, std::vector<double>> ratios;  // by class
+  for (const Json& prediction : predictions) {
+    double measured = 0;
+    bool has_all = true;
+    for (const Json& label : prediction["dispatches"]) {
+      const auto found = seconds.find(label.get<std::string>());
+      has_all = has_all && found != seconds.end();
+      if (has_all) measured += found->second;
+    }
+    if (!has_all || measured <= 0) continue;
+    ratios[prediction["class"]].push_back(prediction["seconds"].get<double>() / measured);
+  }
+  Json list = Json::array();
+  for (const auto& [op_class, all] : ratios) {
+    std::vector<double> errors;
+    for (const double ratio : all) errors.push_back(std::abs(ratio - 1));
+    list.push_back({{"class", op_class},
+                    {"kernels", all.size()},
+                    {"median_error", MedianOf(errors)},
+                    {"worst_error", *std::max_element(errors.begin(), errors.end())},
+                    {"median_ratio", MedianOf(all)}});
+  }
+  (*profile)["model_error"] = std::move(list);
+}
+
+std::string FormatRoofShare(const Json& row) {
+  const auto found = row.find("profile");
+  if (found == row.end() || !found->is_object()) return "-";
+  if (found->contains("roof_share")) {
+    return Format("%.0f%%", (*found)["roof_share"].get<double>() * 100);
+  }
+  return IsProbed((*found)["groups"]) ? "-" : "not probed";
+}
+
+std::string FormatProfile(const Json& row) {
+  const auto found = row.find("profile");
+  if (found == row.end() || !found->is_object()) return "";
+  const Json &profile = *found, &split = profile["split"], &groups = profile["groups"];
+  const double whole = profile["seconds"];
+  std::string text = "\nWhere the time of " + row["model"].get<std::string>() + " on " +
+                     row["device"].get<std::string>() + " goes, one command after the other";
+  if (profile.contains("overhead")) {
+    text += Format(" (%s, %.2f times a plain run):\n\n", FormatSeconds(whole).c_str(),
+                   profile["overhead"].get<double>());
+  } else {
+    text += " (" + FormatSeconds(whole) + "):\n\n";
+  }
+  std::string head = "|", rule = "|", values = "|";
+  const auto add = [&](const std::string& name, double seconds) {
+    head += " " + name + " |";
+    rule += "---|";
+    values += Format(" %s, %.0f%% |", FormatSeconds(seconds).c_str(),
+                     whole > 0 ? seconds / whole * 100 : 0.0);
+  };
+  add("enqueue", split["enqueue"]);
+  add("copies in", split["copies_in"]);
+  for (const auto& [device, seconds] : split["busy"].items()) add(device + " busy", seconds);
+  add("between devices", split["inter_device"]);
+  add("copies out", split["copies_out"]);
+  add("waits", split["waits"]);
+  add("idle", split["idle"]);
+  text += head + "\n" + rule + "\n" + values + "\n\n";
+  const bool is_probed = IsProbed(groups);
+  text +=
+      "| group | device | time | share | FLOPs | bytes | FLOP/byte | FLOP/s | bytes/s | of roof | "
+      "bound by |\n|---|---|---|---|---|---|---|---|---|---|---|\n";
+  size_t shown = 0;
+  for (const Json& group : groups) {
+    if (shown == kShownGroups) break;
+    ++shown;
+    const bool has_roof = group.contains("roof");
+    text += "| " + group["label"].get<std::string>() + " | " + group["device"].get<std::string>() +
+            " | " + FormatSeconds(group["seconds"]) +
+            Format(" | %.1f%% | ", group["share"].get<double>() * 100) +
+            FormatScaled(group, "flops", "") + " | " + FormatScaled(group, "bytes", "B") + " | " +
+            (group.contains("intensity") ? Format("%.3g", group["intensity"].get<double>()) : "-") +
+            " | " + FormatScaled(group, "flops_per_s", "FLOP/s") + " | " +
+            FormatScaled(group, "bytes_per_s", "B/s") + " | " +
+            (has_roof     ? Format("%.0f%%", group["roof"]["share"].get<double>() * 100)
+             : !is_probed ? std::string("not probed")
+                          : std::string("-")) +
+            " | " + (has_roof ? group["roof"]["bound"].get<std::string>() : std::string("-")) +
+            " |\n";
+  }
+  if (groups.size() > shown) {
+    text += Format("\n%zu more groups; -o json has all.\n", groups.size() - shown);
+  }
+  if (!is_probed) {
+    text += "\nRoofs are not known: `halyard devices --probe` measures them once.\n";
+  }
+  const auto is_above = [](const Json& group) {
+    return group.contains("roof") && group["roof"]["share"].get<double>() > kAboveRoof;
+  };
+  if (profile.value("roof_share", 0.0) > kAboveRoof ||
+      std::any_of(groups.begin(), groups.end(), is_above)) {
+    text +=
+        "\nMore than 100% of a roof: the probe is older or was taken under load (`halyard devices "
+        "--probe --again`), or operands lie in a nearer cache than their bytes would fit.\n";
+  }
+  const auto errors = profile.find("model_error");
+  if (errors == profile.end() || errors->empty()) return text;
+  text +=
+      "\nHow far placement's cost model is off:\n\n"
+      "| class | kernels | median error | worst error | predicted / measured |\n"
+      "|---|---|---|---|---|\n";
+  for (const Json& error : *errors) {
+    text += "| " + error["class"].get<std::string>() +
+            Format(" | %d | %.0f%% | %.0f%% | %.2f |\n", error["kernels"].get<int>(),
+                   error["median_error"].get<double>() * 100,
+                   error["worst_error"].get<double>() * 100, error["median_ratio"].get<double>());
+  }
+  return text;
+}
+
+}  // namespace halyard::tools

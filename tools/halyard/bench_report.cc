@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/halyard/bench_report.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <numeric>
+
+#include "base/quantity.h"
+#include "tools/halyard/bench_conditions.h"
+#include "tools/halyard/bench_profile.h"
+
+namespace halyard::tools {
+namespace {
+
+constexpr double kUnstable = 0.05;  // coefficient of variation
+constexpr double kTimerSeconds =
+    1e-6;                              // shorter runs than ten of these are hard to time one by one
+constexpr double kMuch = 0.2;          // share of a run that a verdict names
+constexpr double kSignificant = 0.01;  // chance that two sets of samples are of one kind
+
+std::string Format(const char* format, auto... values) {
+  char text[512];
+  std::snprintf(text, sizeof(text), format, values...);
+  return text;
+}
+
+double NumberAt(const Json& row, const char* group, const char* name) {
+  const auto outer = row.find(group);
+  if (outer == row.end() || !outer->is_object()) return 0;
+  const auto inner = outer->find(name);
+  return inner != outer->end() && inner->is_number() ? inner->get<double>() : 0;
+}
+
+// "copy-bound", "dispatch-bound": where the time of a run goes that is not work of a device.
+void AddProfileVerdicts(const Json& row, std::vector<std::string>& out) {
+  const auto found = row.find("profile");
+  if (found == row.end() || !found->is_object()) return;
+  const Json& split = (*found)["split"];
+  const double whole = (*found)["seconds"];
+  const double copies = split.value("copies_in", 0.0) + split.value("copies_out", 0.0);
+  if (copies > kMuch * whole) {
+    out.push_back(Format("copy-bound: inputs and outputs take %.0f%% of a run (%s)",
+                         copies / whole * 100, FormatSeconds(copies).c_str()));
+  }
+  const double between = split.value("inter_device", 0.0);
+  if (between > kMuch * whole) {
+    out.push_back(Format("transfer-bound: copies between devices take %.0f%% of a run (%s)",
+                         between / whole * 100, FormatSeconds(between).c_str()));
+  }
+  int dispatches = 0;
+  double bound = 0, all = 0;
+  for (const Json& group : (*found)["groups"]) {
+    all += group["seconds"].get<double>();
+    if (group["kind"] == "dispatch") dispatches += group["dispatches"].get<int>();
+    if (group.contains("roof") && group["roof"]["bound"] == "dispatch")
+      bound += group["seconds"].get<double>();
+  }
+  if (all > 0 && bound > kMuch * all) {
+    out.push_back(
+        Format("dispatch-bound: %.0f%% of the time of %d dispatches is in kernels that take less "
+               "than starting them",
+               bound / all * 100, dispatches));
+  }
+}
+
+}  // namespace
+
+Json StatisticsJson(const Statistics& s) {
+  Json json = {{"count", s.count},
+               {"min", s.min},
+               {"mean", s.mean},
+               {"p50", s.p50},
+               {"p50_low", s.median_low},
+               {"p50_high", s.median_high},
+               {"p90", s.p90},
+               {"p95", s.p95},
+               {"p99", s.p99}};
+  if (s.p999 > 0) json["p999"] = s.p999;
+  json["max"] = s.max;
+  json["mad"] = s.mad;
+  json["cv"] = s.variation;
+  return json;
+}
+
+Json PercentilesJson(std::vector<double> latencies) {
+  std::sort(latencies.begin(), latencies.end());
+  Json json = {
+      {"count", latencies.size()},
+      {"min", latencies.front()},
+      {"mean", std::accumulate(latencies.begin(), latencies.end(), 0.0) / latencies.size()},
+      {"p50", Percentile(latencies, 0.5)},
+      {"p90", Percentile(latencies, 0.9)},
+      {"p95", Percentile(latencies, 0.95)},
+      {"p99", Percentile(latencies, 0.99)}};
+  if (latencies.size() >= 1000) json["p999"] = Percentile(latencies, 0.999);
+  json["max"] = latencies.back();
+  return json;
+}
+
+std::vector<std::string> Verdicts(const Json& row) {
+  std::vector<std::string> out;
+  const double cv = NumberAt(row, "latency", "cv"), p50 = NumberAt(row, "latency", "p50");
+  if (cv > kUnstable) {
+    out.push_back(Format("unstable: the runs vary by %.0f%%; %s", cv * 100,
+                         NumberAt(row, "state_before", "load_average") > 1
+                             ? "other work is running on this machine"
+                             : "look at p50 with its interval, not at the mean"));
+  }
+  if (p50 > 0 && p50 < 10 * kTimerSeconds) {
+    out.push_back(Format("short: one run takes %s, of which timing and calling are a part",
+                         FormatSeconds(p50).c_str()));
+  }
+  for (std::string& verdict : ConditionVerdicts(row)) out.push_back(std::move(verdict));
+  const double first = NumberAt(row, "phases", "first_run"),
+               open = NumberAt(row, "phases", "warm_open");
+  if (p50 > 0 && first > 20 * p50) {
+    out.push_back(Format("the first run takes %.0f times a later one (%s)", first / p50,
+                         FormatSeconds(first).c_str()));
+  }
+  if (open > 1) out.push_back("loading from the cache takes " + FormatSeconds(open));
+  if (row.value("fallbacks", 0) > 0) {
+    out.push_back(Counted(row["fallbacks"].get<int>(), "record") +
+                  " of fallback; see halyard explain");
+  }
+  if (row.contains("is_deterministic") && !row["is_deterministic"].get<bool>()) {
+    out.push_back("runs on the same inputs give different bits");
+  }
+  const double throughput = row.value("throughput", 0.0);
+  if (row.value("concurrency", 0) > 1 && p50 > 0 && throughput * p50 > 1.3) {
+    out.push_back(Format("several runs at once give %.2f times what one after the other gives",
+                         throughput * p50));
+  }
+  for (const Json& load : row.value("rates", Json::array())) {
+    const int64_t missed = load["missed"];
+    if (missed == 0) continue;
+    out.push_back(Format(
+        "too much: of the runs due at %g/s %lld of %lld were not begun in %s; "
+        "%s/s were served",
+        load["rate"].get<double>(), static_cast<long long>(missed),
+        static_cast<long long>(load["arrivals"].get<int64_t>()),
+        FormatSeconds(load["seconds"]).c_str(), FormatSignificant(load["served_per_s"]).c_str()));
+  }
+  AddProfileVerdicts(row, out);
+  return out;
+}
+
+namespace {
+
+enum class Measure : uint8_t { kTime, kShare, kNumber, kUnknown };
+
+// What a metric of a report is; a report may have others.
+Measure MeasureOf(const std::string& metric) {
+  for (const char* time : {"min", "mean", "p50", "p50_low", "p50_high", "p90", "p95", "p99", "p999",
+                           "max", "mad", "compile", "warm_open", "first_run"}) {
+    if (metric == time) return Measure::kTime;
+  }
+  if (metric == "cv" || metric == "max_rel_error") return Measure::kShare;
+  for (const char* number : {"throughput", "concurrency", "count", "fallbacks", "max_abs_error",
+                             "total_bytes", "peak_bytes", "missed"}) {
+    if (metric == number) return Measure::kNumber;
+  }
+  return Measure::kUnknown;
+}
+
+}  // namespace
+
+Condition ParseCondition(const std::string& text) {
+  const auto fail = [&](const std::string& why) {
+    return CommandError(kWrongUsage, "--fail-if '" + text + "': " + why);
+  };
+  Condition out;
+  out.text = text;
+  const size_t at = text.find_first_of("<>");
+  if (at == std::string::npos || at == 0) throw fail("the form is METRIC>VALUE or METRIC<VALUE");
+  out.metric = text.substr(0, at);
+  out.comparison = text.substr(at, at + 1 < text.size() && text[at + 1] == '=' ? 2 : 1);
+  const std::string rest = text.substr(at + out.comparison.size());
+  char* end = nullptr;
+  out.value = std::strtod(rest.c_str(), &end);
+  if (end == rest.c_str()) throw fail("'" + rest + "' is no number");
+  const std::string unit = end;
+  constexpr std::array<std::pair<const char*, double>, 6> kUnits = {
+      {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"%", 1e-2}}};
+  for (const auto& [name, scale] : kUnits) {
+    if (unit != name) continue;
+    const Measure measure = MeasureOf(out.metric);
+    if (measure == Measure::kTime && (unit.empty() || unit == "%")) {
+      throw fail("'" + out.metric + "' is a time; its unit is s, ms, us or ns");
+    }
+    if (measure == Measure::kShare && !unit.empty() && unit != "%") {
+      throw fail("'" + out.metric + "' is a share; it takes no unit or %");
+    }
+    if (measure == Measure::kNumber && !unit.empty()) {
+      throw fail("'" + out.metric + "' takes no unit");
+    }
+    out.value *= scale;
+    return out;
+  }
+  throw fail("there is no unit '" + unit + "'; there are: s, ms, us, ns, %");
+}
+
+bool Holds(const Condition& condition, const Json& row) {
+  const Json* value = nullptr;
+  std::string known;
+  for (const char* group : {"", "latency", "phases", "errors", "memory"}) {
+    const Json* where = &row;
+    if (*group != 0) {
+      const auto found = row.find(group);
+      if (found == row.end()) continue;
+      where = &*found;
+    }
+    for (const auto& [name, number] : where->items()) {
+      if (!number.is_number()) continue;
+      known += (known.empty() ? "" : ", ") + name;
+      if (name == condition.metric) value = &number;
+    }
+  }
+  const Json rates = row.value("rates", Json::array());
+  int64_t missed = 0;  // of all rates
+  for (const Json& load : rates) missed += load["missed"].get<int64_t>();
+  const Json all_missed = missed;
+  if (!rates.empty()) {
+    known += ", missed";
+    if (condition.metric == "missed") value = &all_missed;
+  }
+  if (!value) {
+    // A row that failed or was interrupted has not everything.
+    if (row.contains("error") || !row.contains("throughput")) return false;
+    throw CommandError(kWrongUsage, "--fail-if '" + condition.text + "': the report has no '" +
+                                        condition.metric + "'; it has " + known);
+  }
+  const double actual = value->get<double>();
+  if (condition.comparison == ">") return actual > condition.value;
+  if (condition.comparison == ">=") return actual >= condition.value;
+  if (condition.comparison == "<") return actual < condition.value;
+  return actual <= condition.value;
+}
+
+namespace {
+
+// Planned and observed bytes by device, where a program has several.
+std::string FormatMemory(const Json& row) {
+  const auto memory = row.find("memory");
+  if (memory == row.end() || !memory->contains("devices") || (*memory)["devices"].size() < 2)
+    return "";
+  std::string text = "\nMemory of " + row["model"].get<std::string>() + " on " +
+                     row["device"].get<std::string>() +
+                     ":\n\n"
+                     "| device | constants | activations | inputs and outputs | staging | planned "
+                     "| peak | peak, several sessions |\n"
+                     "|---|---|---|---|---|---|---|---|\n";
+  for (const Json& device : (*memory)["devices"]) {
+    text += "| " + device["device"].get<std::string>() + " |";
+    for (const char* name : {"constant_bytes", "activation_bytes", "io_bytes", "staging_bytes",
+                             "total_bytes", "peak_bytes", "concurrent_peak_bytes"}) {
+      text += device.contains(name) ? " " + FormatBytes(device[name].get<int64_t>()) + " |"
+                                    : std::string(" - |");
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+// Latency with several sessions at once and at each rate of --rate; without one of both the table
+// of rows has all there is.
+std::string FormatLoads(const Json& row) {
+  const Json rates = row.value("rates", Json::array());
+  if (!row.contains("concurrent_latency") || (row.value("concurrency", 0) < 2 && rates.empty()))
+    return "";
+  const int sessions = row["concurrency"];
+  std::string text = "\nLatency of " + row["model"].get<std::string>() + " on " +
+                     row["device"].get<std::string>() + " under load, " +
+                     Counted(sessions, "session") +
+                     ":\n\n"
+                     "| load | runs/s | p50 | p90 | p95 | p99 | longest | waited | missed |\n"
+                     "|---|---|---|---|---|---|---|---|---|\n";
+  const auto add = [&](const std::string& load, double per_s, const Json* latency,
+                       const std::string& behind) {
+    text += "| " + load + " | " + FormatSignificant(per_s) + " |";
+    for (const char* name : {"p50", "p90", "p95", "p99", "max"}) {
+      text += latency ? " " + FormatSeconds((*latency)[name]) + " |" : std::string(" - |");
+    }
+    text += behind + "\n";
+  };
+  add("each run after the last", row["throughput"], &row["concurrent_latency"], " - | - |");
+  for (const Json& load : rates) {
+    const auto share = [&](const char* name) {
+      return Format(" %lld of %lld |", static_cast<long long>(load[name].get<int64_t>()),
+                    static_cast<long long>(load["arrivals"].get<int64_t>()));
+    };
+    add(Format("due at %g/s", load["rate"].get<double>()), load["served_per_s"],
+        load.contains("latency") ? &load["latency"] : nullptr, share("waited") + share("missed"));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string FormatMarkdown(const Json& report) {
+  const Json& rows = report["rows"];
+  if (std::all_of(rows.begin(), rows.end(), [](const Json& row) { return row.contains("error"); }))
+    return "";
+  std::string text =
+      "| model | device | p50 | 95% interval | p90 | p99 | runs/s | of roof | first run | compile "
+      "| warm start | memory | peak |\n"
+      "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+  for (const Json& row : report["rows"]) {
+    if (row.contains("error")) {
+      text += "| " + row["model"].get<std::string>() + " | " + row["device"].get<std::string>() +
+              " | " + row["error"].get<std::string>() + " | | | | | | | | | | |\n";
+      continue;
+    }
+    const auto time = [&](const char* group, const char* name) {
+      const double seconds = NumberAt(row, group, name);
+      return seconds > 0 ? FormatSeconds(seconds) : std::string("-");
+    };
+    const auto bytes = [&](const char* name) {
+      return row.contains("memory") && row["memory"].contains(name)
+                 ? FormatBytes(row["memory"][name].get<int64_t>())
+                 : std::string("-");
+    };
+    text += "| " + row["model"].get<std::string>() + " | " + row["device"].get<std::string>() +
+            " | " + time("latency", "p50") + " | " + time("latency", "p50_low") + " to " +
+            time("latency", "p50_high") + " | " + time("latency", "p90") + " | " +
+            time("latency", "p99") + " | " +
+            (row.contains("throughput") ? FormatSignificant(row["throughput"].get<double>())
+                                        : std::string("-")) +
+            " | " + FormatRoofShare(row) + " | " + time("phases", "first_run") + " | " +
+            time("phases", "compile") + " | " + time("phases", "warm_open") + " | " +
+            bytes("total_bytes") + " | " + bytes("peak_bytes") + " |\n";
+  }
+  for (const Json& row : report["rows"]) {
+    if (!row.contains("verdicts") || row["verdicts"].empty()) continue;
+    text +=
+        "\n" + row["model"].get<std::string>() + " on " + row["device"].get<std::string>() + ":\n";
+    for (const Json& verdict : row["verdicts"]) text += "- " + verdict.get<std::string>() + "\n";
+  }
+  text += FormatConditions(report["rows"]);
+  for (const Json& row : report["rows"])
+    text += FormatLoads(row) + FormatMemory(row) + FormatProfile(row);
+  return text;
+}
+
+std::string FormatCsv(const Json& report) {
+  constexpr std::pair<const char*, const char*> kColumns[] = {{"latency", "count"},
+                                                              {"latency", "min"},
+                                                              {"latency", "p50"},
+                                                              {"latency", "p50_low"},
+                                                              {"latency", "p50_high"},
+                                                              {"latency", "p90"},
+                                                              {"latency", "p95"},
+                                                              {"latency", "p99"},
+                                                              {"latency", "max"},
+                                                              {"latency", "mad"},
+                                                              {"latency", "cv"},
+                                                              {"phases", "compile"},
+                                                              {"phases", "warm_open"},
+                                                              {"phases", "first_run"},
+                                                              {"memory", "total_bytes"},
+                                                              {"memory", "peak_bytes"},
+                                                              {"concurrent_latency", "p50"},
+                                                              {"concurrent_latency", "p99"}};
+  std::string text = "model,device,throughput";
+  for (const auto& [group, name] : kColumns) text += std::string(",") + group + "_" + name;
+  text += "\n";
+  for (const Json& row : report["rows"]) {
+    const auto quoted = [&](const char* name) {
+      std::string out = "\"";
+      for (const char c : row[name].get<std::string>())
+        out += c == '"' ? "\"\"" : std::string(1, c);
+      return out + "\"";
+    };
+    text += quoted("model") + "," + quoted("device") + ",";
+    if (row.contains("throughput")) text += Format("%.9g", row["throughput"].get<double>());
+    for (const auto& [group, name] : kColumns) {
+      text += ",";
+      if (row.contains(group) && row[group].contains(name))
+        text += Format("%.9g", NumberAt(row, group, name));
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+Json ParseBenchReport(const std::string& file, const std::string& text) {
+  const auto fail = [&](const std::string& why) {
+    return CommandError(kBadModel, "file '" + file + "' is no report of halyard bench: " + why);
+  };
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded() || !json.is_object()) throw fail("it holds no JSON object");
+  if (!json.contains("format") || !json["format"].is_string()) throw fail("it has no 'format'");
+  if (json["format"] != kBenchFormat) {
+    throw fail("its format is '" + json["format"].get<std::string>() + "'; '" + kBenchFormat +
+               "' is needed");
+  }
+  const auto is_text = [](const Json& row, const char* name) {
+    return row.contains(name) && row[name].is_string();
+  };
+  if (!json.contains("rows") || !json["rows"].is_array()) throw fail("it has no rows");
+  for (const Json& row : json["rows"]) {
+    if (!row.is_object() || !is_text(row, "model") || !is_text(row, "device")) {
+      throw fail("a row names no model and device");
+    }
+    if (!row.contains("samples")) continue;
+    for (const Json& sample : row["samples"]) {
+      if (!sample.is_number()) throw fail("a sample is no number");
+    }
+  }
+  return json;
+}
+
+std::string CompareReports(const Json& before, const Json& after) {
+  std::string text;
+  for (const Json& old_row : before["rows"]) {
+    for (const Json& new_row : after["rows"]) {
+      if (old_row["model"] != new_row["model"] || old_row["device"] != new_row["device"]) continue;
+      if (!old_row.contains("samples") || !new_row.contains("samples")) continue;
+      const auto a = old_row["samples"].get<std::vector<double>>();
+      const auto b = new_row["samples"].get<std::vector<double>>();
+      if (a.empty() || b.empty()) continue;
+      const double old_median = Describe(a).p50, new_median = Describe(b).p50;
+      const double chance = ChanceOfDifference(a, b);
+      const char* word = chance >= kSignificant    ? "no difference that these samples show"
+                         : new_median < old_median ? "faster"
+                                                   : "slower";
+      text += "| " + old_row["model"].get<std::string>() + " | " +
+              old_row["device"].get<std::string>() + " | " + FormatSeconds(old_median) + " | " +
+              FormatSeconds(new_median) + " | " + Format("%.3f", new_median / old_median) + " | " +
+              word + Format(" (p = %.4f) |\n", chance);
+    }
+  }
+  if (text.empty()) return text;
+  return "| model | device | before | after | ratio | |\n|---|---|---|---|---|---|\n" + text;
+}
+
+}  // namespace halyard::tools

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/halyard/bench_row.h"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <map>
+
+#include "base/dtype.h"
+#include "tools/halyard/bench_memory.h"
+#include "tools/halyard/bench_profile.h"
+#include "tools/halyard/compare.h"
+#include "tools/halyard/load.h"
+
+namespace halyard::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kMostProfiledRuns = 10, kFewestProfiledRuns = 3;
+constexpr double kProfileSeconds = 1, kClosedLoopSeconds = 2;  // at most
+
+volatile std::sig_atomic_t is_interrupted = 0;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// What is known of the properties whose names begin with the prefix, by the rest of their names.
+Json KnownProperties(const hy::Device& device, const std::string& prefix) {
+  Json json = Json::object();
+  for (const hy_property& field : device.Properties(prefix)) {
+    if (field.source == HY_SOURCE_UNKNOWN) continue;
+    const std::string name = hy::ToString(field.name).substr(prefix.size());
+    if (field.kind == HY_PROPERTY_TEXT) {
+      json[name] = hy::ToString(field.text);
+    } else {
+      json[name] = field.kind == HY_PROPERTY_REAL ? field.real : static_cast<double>(field.integer);
+    }
+  }
+  return json;
+}
+
+// Before the timed runs; AddStatesAfter completes it.
+Json ConditionsBefore(const std::vector<hy::Device>& devices) {
+  Json list = Json::array();
+  for (const hy::Device& device : devices) {
+    Json json = {{"device", hy::ToString(device.info().path)}};
+    const Json compute = KnownProperties(device, "compute.");
+    for (const char* name : {"thread_count", "quota_threads", "max_clock_hz"}) {
+      if (compute.contains(name)) json[name] = compute[name];
+    }
+    json["before"] = KnownProperties(device, "state.");
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+void AddStatesAfter(const std::vector<hy::Device>& devices, Json* conditions) {
+  for (size_t i = 0; i < devices.size(); ++i) {
+    (*conditions)[i]["after"] = KnownProperties(devices[i], "state.");
+  }
+}
+
+// The states of all devices as one object, which is how readers of before `conditions` know them.
+Json MergedStates(const Json& conditions, const char* when) {
+  Json json = Json::object();
+  for (const Json& device : conditions) json.update(device[when]);
+  return json;
+}
+
+Json DeviceJson(const std::vector<hy::Device>& devices) {
+  Json list = Json::array();
+  for (const hy::Device& device : devices) {
+    Json json = Json::object();
+    for (const hy_property& field : device.Properties("identity.")) {
+      if (field.source == HY_SOURCE_UNKNOWN) continue;
+      json[hy::ToString(field.name).substr(9)] = hy::ToString(field.text);
+    }
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+// Errors against the processor's f32 results; an exception when they are too large, so that nothing
+// wrong is timed.
+Json CheckOutputs(const BenchOptions& options, const ModelOptions& model_options,
+                  const InputOptions& input_options, const std::vector<Tensor>& results) {
+  ModelOptions reference_options = model_options;
+  reference_options.device = "cpu:0";
+  reference_options.precision = "as-given";
+  const Model reference = OpenModel(reference_options, true, options.make_graph);
+  const Inputs inputs(reference, reference_options, input_options);
+  Runner runner(reference, inputs);
+  runner.Run();
+  const std::vector<Tensor> expected = runner.Results();
+  double absolute = 0, relative = 0;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Comparison comparison = Compare(results[i], expected[i], options.rtol, options.atol);
+    absolute = std::max(absolute, comparison.max_absolute);
+    relative = std::max(relative, comparison.max_relative);
+    if (!comparison.is_equal) {
+      throw CommandError(kDiffers, "output " + std::to_string(i) +
+                                       " differs from that of cpu:0: " + comparison.difference);
+    }
+  }
+  return {{"max_abs_error", absolute}, {"max_rel_error", relative}};
+}
+
+// Runs of all sessions of --concurrency: in a closed loop, and in an open one for each rate. Adds
+// `throughput`, `concurrency`, `concurrent_latency` and `rates`; what is interrupted is left out.
+void MeasureLoads(const BenchOptions& options, const Model& model, const Inputs& inputs,
+                  const std::vector<hy::Device>& devices, Runner& first, BenchProgress& progress,
+                  Json* row) {
+  std::vector<std::unique_ptr<Runner>> others;
+  std::vector<Runner*> runners = {&first};
+  for (int64_t i = 1; i < options.concurrency; ++i) {
+    others.push_back(std::make_unique<Runner>(model, inputs));
+    runners.push_back(others.back().get());
+    runners.back()->Run();
+  }
+  const RunOnce run = [&](size_t i) { runners[i]->Run(); };
+  const ShouldStop should_stop = [&] {
+    progress.Tick();
+    return IsInterrupted();
+  };
+  const double closed_s = std::min(options.seconds, kClosedLoopSeconds);
+  progress.StartPhase("several runs at once", closed_s);
+  const Load closed = RunClosedLoop(runners.size(), closed_s, run, should_stop);
+  if (is_interrupted) return;
+  (*row)["throughput"] = closed.runs_per_s;
+  (*row)["concurrency"] = options.concurrency;
+  (*row)["concurrent_latency"] = PercentilesJson(closed.latencies);
+  for (const double rate : options.rates) {
+    char phase[64];
+    std::snprintf(phase, sizeof(phase), "runs due at %g/s", rate);
+    progress.StartPhase(phase, options.seconds);
+    const Load open = RunOpenLoop(runners.size(), ArrivalTimes(rate, options.seconds),
+                                  options.seconds, run, should_stop);
+    if (is_interrupted) return;
+    Json json = {{"rate", rate},
+                 {"seconds", options.seconds},
+                 {"arrivals", open.arrivals},
+                 {"served", open.latencies.size()},
+                 {"waited", open.waited},
+                 {"missed", open.missed},
+                 {"served_per_s", open.runs_per_s}};
+    if (!open.latencies.empty()) json["latency"] = PercentilesJson(open.latencies);
+    (*row)["rates"].push_back(std::move(json));
+  }
+  AddConcurrentPeaks(model, devices, &(*row)["memory"]);
+}
+
+// Which devices the program has, which of them work, and how much fell back.
+struct Placement {
+  std::vector<std::string> devices, working;
+  int fallbacks = 0;
+};
+Placement PlacementOf(const Model& model) {
+  Placement out;
+  const Json report = Json::parse(model.program.Report(HY_REPORT_PLACEMENT, HY_FORMAT_JSON));
+  for (const Json& device : report.at("devices")) {
+    out.devices.push_back(device.at("device"));
+    for (const char* work : {"dispatches", "copies", "fills", "interpreted"}) {
+      if (device.at(work).get<int64_t>() == 0) continue;
+      out.working.push_back(out.devices.back());
+      break;
+    }
+  }
+  out.fallbacks = static_cast<int>(report.at("fallbacks").size());
+  return out;
+}
+
+constexpr const char* kTimedKinds[] = {"dispatch", "copy",  "fill",  "interpreted",
+                                       "transfer", "input", "output"};
+
+ProfiledRun ProfileOnce(Runner& runner) {
+  const Clock::time_point start = Clock::now();
+  const hy::Event event = runner.Submit();
+  ProfiledRun run;
+  run.seconds = SecondsSince(start);
+  event.Wait();
+  for (const hy_command_time& time : event.CommandTimes()) {
+    ProfiledCommand command;
+    command.label = hy::ToString(time.label);
+    command.device = hy::ToString(time.device);
+    command.kind =
+        time.kind >= 0 && time.kind <= HY_TIMED_OUTPUT ? kTimedKinds[time.kind] : "other";
+    command.queue = static_cast<int>(time.queue);
+    command.start_s = static_cast<double>(time.start_ns) * 1e-9;
+    command.submitted_s = static_cast<double>(time.submitted_ns) * 1e-9;
+    command.end_s = static_cast<double>(time.end_ns) * 1e-9;
+    if (time.device_ns >= 0) command.device_s = static_cast<double>(time.device_ns) * 1e-9;
+    command.bytes = static_cast<double>(time.bytes);
+    command.flops = static_cast<double>(time.flops);
+    command.live_bytes = static_cast<double>(time.live_bytes);
+    if (time.product != HY_DTYPE_INVALID)
+      command.product = FormatDType(static_cast<DType>(time.product));
+    run.commands.push_back(std::move(command));
+  }
+  return run;
+}
+
+// What stored probes say of one of the devices; a probe that cannot be read is none.
+Roofs StoredRoofs(const hy::Instance& instance, const std::vector<hy::Device>& devices,
+                  const std::string& path) {
+  hy_probe_desc desc = HY_PROBE_DESC_INIT;
+  desc.stored_only = 1;
+  return ReadRoofs(Json::parse(instance.Probe(devices, desc, HY_FORMAT_JSON), nullptr, false),
+                   path);
+}
+
+Json MeasureProfile(const Model& model, const Inputs& inputs, double plain_s,
+                    const std::vector<hy::Device>& devices) {
+  Runner runner(model, inputs, HY_TIME_COMMANDS);
+  ProfileOnce(runner);
+  std::vector<ProfiledRun> runs;
+  const Clock::time_point start = Clock::now();
+  while (!is_interrupted && runs.size() < kMostProfiledRuns &&
+         (runs.size() < kFewestProfiledRuns || SecondsSince(start) < kProfileSeconds)) {
+    runs.push_back(ProfileOnce(runner));
+  }
+  if (runs.empty()) return nullptr;
+  Json profile = SummarizeProfile(runs, plain_s, [&](const std::string& device) {
+    return StoredRoofs(model.instance, devices, device);
+  });
+  const Json report = Json::parse(model.program.Report(HY_REPORT_PLACEMENT, HY_FORMAT_JSON));
+  AddModelErrors(report.at("predictions"), &profile);
+  return profile;
+}
+
+}  // namespace
+
+bool IsInterrupted() { return is_interrupted != 0; }
+void WatchForInterrupts() {
+  is_interrupted = 0;
+  std::signal(SIGINT, [](int) {
+    is_interrupted = 1;
+    std::signal(SIGINT, SIG_DFL);
+  });
+}
+void StopWatchingForInterrupts() { std::signal(SIGINT, SIG_DFL); }
+
+// Runner ------------------------------------------------------------------------------------------
+
+Runner::Runner(const Model& model, const Inputs& inputs, uint32_t time_runs) {
+  hy_session_desc desc = HY_SESSION_DESC_INIT;
+  desc.time_runs = time_runs;
+  session_ = hy::Session::Create(model.program, &desc);
+  for (const Tensor& tensor : inputs.tensors()) calls_.push_back(ToCall(tensor));
+  const hy_tensor empty = HY_TENSOR_INIT;
+  outputs_.assign(model.program.Io(HY_IO_OUTPUT).size(), empty);
+}
+
+double Runner::Run() {
+  Reset();
+  const Clock::time_point start = Clock::now();
+  session_.Run(calls_, outputs_);
+  return SecondsSince(start);
+}
+
+hy::Event Runner::Submit() {
+  Reset();
+  return session_.Submit(calls_, outputs_);
+}
+
+std::vector<Tensor> Runner::Results() const {
+  std::vector<Tensor> results;
+  for (const hy_tensor& output : outputs_) results.push_back(ToTensor(output));
+  return results;
+}
+
+// The session's memory takes the outputs again.
+void Runner::Reset() {
+  const hy_tensor empty = HY_TENSOR_INIT;
+  std::fill(outputs_.begin(), outputs_.end(), empty);
+}
+
+// Rows --------------------------------------------------------------------------------------------
+
+std::vector<std::string> DevicesOfRow(const std::string& part) {
+  return part == "auto" ? std::vector<std::string>() : Split(part, '+');
+}
+
+double TimedSeconds(const BenchOptions& options) {
+  return options.warm_seconds + (options.runs > 0 ? 0 : options.seconds) +
+         std::min(options.seconds, kClosedLoopSeconds) +
+         static_cast<double>(options.rates.size()) * options.seconds +
+         (options.no_profile ? 0 : kProfileSeconds);
+}
+
+namespace {
+
+// Puts into the row what it measures, as it goes.
+void MeasureRow(const BenchOptions& options, ModelOptions model_options,
+                const InputOptions& input_options, BenchProgress& progress, Json& row) {
+  // A row is of the devices that it names, or an error.
+  const std::vector<std::string> named = DevicesOfRow(model_options.device);
+  const hy::Instance instance = MakeInstance(false, true);
+  for (const std::string& device : named) OpenNamed(instance, device);
+  std::replace(model_options.device.begin(), model_options.device.end(), '+', ',');
+  row["phases"] = Json::object();
+  progress.StartPhase("compiling");
+  Clock::time_point start = Clock::now();
+  {
+    ModelOptions cold = model_options;
+    cold.no_cache = true;
+    OpenModel(cold, true, options.make_graph);
+    row["phases"]["compile"] = SecondsSince(start);
+  }
+  progress.StartPhase("filling the cache");
+  OpenModel(model_options, true, options.make_graph);  // fills the cache
+  model_options.replan = false;
+  start = Clock::now();
+  const Model model = OpenModel(model_options, true, options.make_graph);
+  row["phases"]["warm_open"] = SecondsSince(start);
+  const Inputs inputs(model, model_options, input_options);
+  Runner runner(model, inputs);
+  row["phases"]["first_run"] = runner.Run();
+  const Placement placement = PlacementOf(model);
+  row["fallbacks"] = placement.fallbacks;
+  row["placed_on"] = placement.working;
+  if (model.is_saved && named.empty()) row["device"] = Join(placement.devices, "+");
+  // The library chose those of "auto", and a program file has its own.
+  std::vector<hy::Device> devices;
+  for (const std::string& device : named.empty() ? placement.devices : named) {
+    devices.push_back(model.instance.Open(device));
+  }
+  row["devices"] = DeviceJson(devices);
+
+  const std::vector<Tensor> results = runner.Results();
+  // A program file is all there is of its model: without cpu:0 in it nothing says what is right.
+  const bool has_reference = !model.is_saved || placement.devices == Split("cpu:0", ',');
+  if (!options.no_check && has_reference) {
+    progress.StartPhase("checking the outputs");
+    row["errors"] = CheckOutputs(options, model_options, input_options, results);
+  }
+  bool is_deterministic = true;
+  for (int i = 0; i < 2; ++i) {
+    runner.Run();
+    const std::vector<Tensor> again = runner.Results();
+    for (size_t o = 0; o < results.size(); ++o)
+      is_deterministic &= again[o].bytes == results[o].bytes;
+  }
+  row["is_deterministic"] = is_deterministic;
+  row["memory"] = MeasureMemory(model, inputs, devices);
+
+  start = Clock::now();
+  progress.StartPhase("warming up", options.warm_seconds);
+  while (!is_interrupted && SecondsSince(start) < options.warm_seconds) {
+    runner.Run();
+    progress.Tick();
+  }
+  row["conditions"] = ConditionsBefore(devices);
+  std::vector<double> samples;
+  progress.StartPhase("timed runs", options.runs > 0 ? 0 : options.seconds);
+  start = Clock::now();
+  while (!is_interrupted &&
+         (options.runs > 0 ? static_cast<int64_t>(samples.size()) < options.runs
+                           : samples.size() < 5 || SecondsSince(start) < options.seconds)) {
+    samples.push_back(runner.Run());
+    progress.Tick();
+  }
+  AddStatesAfter(devices, &row["conditions"]);
+  row["state_before"] = MergedStates(row["conditions"], "before");
+  row["state_after"] = MergedStates(row["conditions"], "after");
+  if (samples.empty()) return;
+  row["latency"] = StatisticsJson(Describe(samples));
+  if (!is_interrupted) MeasureLoads(options, model, inputs, devices, runner, progress, &row);
+  if (!is_interrupted && !options.no_profile) {
+    progress.StartPhase("profiled runs", kProfileSeconds);
+    Json profile = MeasureProfile(model, inputs, row["latency"]["p50"], devices);
+    if (profile.is_object()) row["profile"] = std::move(profile);  // else interrupted
+  }
+  progress.StartPhase("writing it up");
+  const size_t stride = samples.size() / 1000 + 1;
+  row["samples"] = Json::array();
+  for (size_t i = 0; i < samples.size(); i += stride) row["samples"].push_back(samples[i]);
+  row["verdicts"] = Verdicts(row);
+  if (named.size() > placement.working.size()) {
+    row["verdicts"].push_back("placement leaves all work to " + Join(placement.working, ", "));
+  }
+  if (!options.no_check && !has_reference) {
+    row["verdicts"].push_back(
+        "the outputs are not checked: a program file is for its devices only");
+  }
+}
+
+}  // namespace
+
+Json BenchRow(const BenchOptions& options, ModelOptions model_options,
+              const InputOptions& input_options, BenchProgress& progress) {
+  Json row = {{"model", model_options.model}, {"device", model_options.device}};
+  model_options.should_stop = [](void*) -> int32_t { return is_interrupted; };
+  try {
+    MeasureRow(options, model_options, input_options, progress, row);
+  } catch (const hy::Error& error) {
+    if (!is_interrupted || error.code() != HY_ABORTED) throw;
+  }
+  if (is_interrupted) row["is_interrupted"] = true;
+  return row;
+}
+
+}  // namespace halyard::tools

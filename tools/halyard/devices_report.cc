@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <map>
+
+#include "tools/halyard/devices.h"
+
+namespace halyard::tools {
+namespace {
+
+constexpr double kSameTime = 0.1;  // relative; two runs of a probe seldom agree better
+
+std::string TextOf(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// Values that change by themselves.
+bool IsVolatile(const std::string& field) {
+  return field.rfind("state.", 0) == 0 || field == "memory.available_bytes" ||
+         field.find(".budget_bytes") != std::string::npos;
+}
+
+std::string Format(const char* format, auto... values) {
+  char text[512];
+  std::snprintf(text, sizeof(text), format, values...);
+  return text;
+}
+
+std::string ReadingName(const Json& reading) {
+  std::string name = reading.at("kind");
+  if (reading.contains("from")) {
+    name +=
+        " " + reading.at("from").get<std::string>() + " -> " + reading.at("to").get<std::string>();
+  }
+  if (reading.contains("level")) name += " " + reading.at("level").get<std::string>();
+  if (reading.contains("dtype")) {
+    name += " " + reading.at("dtype").get<std::string>() + " " + reading.at("size").dump() + "^3 " +
+            (reading.at("matrix_units").get<bool>() ? "matrix" : "scalar");
+  } else if (reading.contains("bytes")) {
+    const double kilobytes = reading.at("bytes").get<double>() / 1024;
+    name += kilobytes >= 1024 ? Format(" %g MiB", kilobytes / 1024) : Format(" %g KiB", kilobytes);
+  }
+  return name;
+}
+
+std::string FormatRate(const Json& reading) {
+  if (!reading.contains("rate")) return "";
+  const double rate = reading.at("rate");
+  return reading.at("kind") == "matmul" ? Format("%.2f TFLOP/s", rate * 1e-12)
+                                        : Format("%.2f GB/s", rate * 1e-9);
+}
+
+std::string FormatState(const Json& state) {
+  std::string line;
+  for (const auto& [name, field] : state.items()) {
+    line += (line.empty() ? "" : ", ") + name + " " + TextOf(field.at("value"));
+  }
+  return line;
+}
+
+// What a report says, as lines to compare: key to value.
+std::map<std::string, std::string> Facts(const Json& report) {
+  std::map<std::string, std::string> facts;
+  for (const Json& driver : report.at("drivers")) {
+    facts["driver " + driver.at("name").get<std::string>()] = TextOf(driver.at("status"));
+  }
+  for (const Json& device : report.at("devices")) {
+    const std::string path = device.at("path");
+    for (const auto& [name, field] : device.at("fields").items()) {
+      if (IsVolatile(name)) continue;
+      facts[path + " " + name] = field.is_null() ? "unknown" : TextOf(field.at("value"));
+    }
+    for (const Json& feature : device.at("features")) {
+      facts[path + " feature " + feature.get<std::string>()] = "yes";
+    }
+  }
+  return facts;
+}
+
+std::map<std::string, double> Times(const Json& report) {
+  std::map<std::string, double> times;
+  if (!report.contains("probes")) return times;
+  for (const Json& device : report.at("probes").at("devices")) {
+    for (const Json& reading : device.at("readings")) {
+      times[device.at("path").get<std::string>() + " " + ReadingName(reading)] =
+          reading.at("seconds").at("median");
+    }
+  }
+  return times;
+}
+
+}  // namespace
+
+Json ParseDevicesReport(const std::string& file, const std::string& text) {
+  const auto fail = [&](const std::string& why) {
+    return CommandError(kBadModel, "file '" + file + "' is no report of halyard devices: " + why);
+  };
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded() || !json.is_object()) throw fail("it holds no JSON object");
+  const auto format = json.find("format");
+  if (format == json.end() || !format->is_string()) throw fail("it has no 'format'");
+  if (*format != kDevicesFormat) {
+    throw fail("its format is '" + format->get<std::string>() + "'; '" + kDevicesFormat +
+               "' is needed");
+  }
+  try {
+    // Every part that the comparison reads.
+    Facts(json);
+    Times(json);
+  } catch (const Json::exception& error) {
+    throw fail(error.what());
+  }
+  return json;
+}
+
+std::string DiffReports(const Json& a, const Json& b) {
+  std::string text;
+  const auto before = Facts(a), after = Facts(b);
+  for (const auto& [key, value] : before) {
+    const auto other = after.find(key);
+    if (other == after.end()) {
+      text += "- " + key + " = " + value + "\n";
+    } else if (other->second != value) {
+      text += "  " + key + ": " + value + " -> " + other->second + "\n";
+    }
+  }
+  for (const auto& [key, value] : after) {
+    if (before.find(key) == before.end()) text += "+ " + key + " = " + value + "\n";
+  }
+  const auto old_times = Times(a), new_times = Times(b);
+  for (const auto& [key, seconds] : old_times) {
+    const auto other = new_times.find(key);
+    if (other == new_times.end() || seconds <= 0) continue;
+    const double ratio = other->second / seconds;
+    if (std::abs(ratio - 1) < kSameTime) continue;
+    text += "  " + key +
+            Format(": %.2f us -> %.2f us (x %.2f)\n", seconds * 1e6, other->second * 1e6, ratio);
+  }
+  return text;
+}
+
+std::string FormatProbes(const Json& probes) {
+  std::string text;
+  for (const Json& device : probes.at("devices")) {
+    text += Format("%s: %s; probed in %.1f s%s\n", device.at("path").get<std::string>().c_str(),
+                   device.at("name").get<std::string>().c_str(), device.at("seconds").get<double>(),
+                   device.at("is_complete").get<bool>() ? "" : ", cut short");
+    std::string lacks;
+    for (const Json& part : device.value("lacks", Json::array())) {
+      lacks += (lacks.empty() ? "" : ", ") + part.get<std::string>();
+    }
+    if (!lacks.empty()) text += "  lacks: " + lacks + "\n";
+    for (const char* when : {"before", "after"}) {
+      const std::string state = FormatState(device.at(when));
+      if (!state.empty()) text += std::string("  ") + when + ": " + state + "\n";
+    }
+    text += Format("  %-46s %12s %8s %5s  %s\n", "what", "median", "MAD", "n", "rate");
+    for (const Json& reading : device.at("readings")) {
+      const Json& seconds = reading.at("seconds");
+      const double median = seconds.at("median"), mad = seconds.at("mad");
+      text +=
+          Format("  %-46s %9.2f us %6.1f %% %5lld  %s%s\n", ReadingName(reading).c_str(),
+                 median * 1e6, median > 0 ? mad / median * 100 : 0,
+                 seconds.at("count").get<long long>(), FormatRate(reading).c_str(),
+                 reading.contains("clock_hz")
+                     ? Format(" at %.0f MHz", reading.at("clock_hz").get<double>() * 1e-6).c_str()
+                     : "");
+    }
+    for (const Json& note : device.at("notes")) text += "  note: " + note.get<std::string>() + "\n";
+  }
+  return text;
+}
+
+}  // namespace halyard::tools

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files that the command line names, read and written whole. Those that a command writes are kept
+// apart from what it reads: every option that names a file to write goes through KeepApart before
+// anything is opened or measured.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace halyard::tools {
+
+// A file of the command line: what named it, such as "--html" or "the model", and its path.
+struct NamedFile {
+  std::string name;
+  std::string path;
+};
+
+// Throws CommandError (wrong usage) where one of `outputs` is one of `inputs`, or two outputs are
+// one file, by whatever path, symbolic or hard link. Outputs with an empty path are left out; what
+// is there and is no regular file, such as /dev/null, loses nothing.
+void KeepApart(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs);
+
+// Throws CommandError (bad input) where the file cannot be read.
+std::string ReadWhole(const std::string& path);
+// Replaces the file. Throws CommandError (the system failed).
+void WriteWhole(const std::string& path, const std::string& text);
+
+}  // namespace halyard::tools
