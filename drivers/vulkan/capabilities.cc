@@ -6,6 +6,7 @@
 #include "base/gpu_kernel_abi.h"
 #include "drivers/vulkan/buffer.h"
 #include "drivers/vulkan/executable.h"
+#include "drivers/vulkan/exit_guard.h"
 #include "hal/pci.h"
 
 namespace halyard::drivers::vulkan {
@@ -233,6 +234,7 @@ std::string FormatMemoryType(VkMemoryPropertyFlags flags) {
 // False where the device does not tell budgets.
 bool ReadBudget(const PhysicalDevice& physical, VkPhysicalDeviceMemoryBudgetPropertiesEXT* budget) {
   if (!physical.Has(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME) || !physical.handle) return false;
+  if (AreDriversForgotten()) return false;
   auto memory = Typed<VkPhysicalDeviceMemoryProperties2>(
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2);
   *budget = Typed<VkPhysicalDeviceMemoryBudgetPropertiesEXT>(

@@ -189,7 +189,7 @@ Result<VulkanCommandBuffer::Instance*> VulkanCommandBuffer::MakeInstance() {
 
 Status VulkanCommandBuffer::Record(Instance* instance) {
   const DeviceHandle& handle = device_->handle();
-  const VolkDeviceTable& vk = handle.vk;
+  const DeviceFunctions& vk = handle.vk;
   VkCommandBuffer out = instance->commands;
   auto begin = Typed<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
   HY_TRY(StatusFromVk(vk.vkBeginCommandBuffer(out, &begin), "vkBeginCommandBuffer"));

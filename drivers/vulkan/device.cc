@@ -10,6 +10,7 @@
 #include "drivers/vulkan/command_buffer.h"
 #include "drivers/vulkan/copy_kernels.h"
 #include "drivers/vulkan/executable.h"
+#include "drivers/vulkan/exit_guard.h"
 #include "drivers/vulkan/scheduler.h"
 #include "drivers/vulkan/semaphore.h"
 #include "hal/command_checks.h"
@@ -32,6 +33,9 @@ MemoryUse UseOf(hal::MemoryKind kind) {
 
 Result<Ref<VulkanDevice>> VulkanDevice::Open(const PhysicalDevice& physical, uint32_t ordinal,
                                              const VulkanOptions& options) {
+  if (AreDriversForgotten()) {
+    return Unavailable("The process exits; no Vulkan device can be opened any more.");
+  }
   Ref<VulkanDevice> device = Ref<VulkanDevice>::Adopt(new VulkanDevice);
   device->options_ = options;
   device->path_ = fmt::format("vulkan:{}", ordinal);
@@ -53,6 +57,7 @@ Result<Ref<VulkanDevice>> VulkanDevice::Open(const PhysicalDevice& physical, uin
   if (options.memory_limit > 0) device->memory_limit_bytes_ = options.memory_limit;
   device->capabilities_ =
       DescribeVulkan(*device->handle_, *device->memory_, device->lane_count_, options.memory_limit);
+  GuardExit(device->handle_, device->scheduler_, device->kernels_);
   return device;
 }
 
@@ -230,7 +235,7 @@ Status VulkanDevice::BeginOwn(Work& work, bool is_transfer) {
   work.kind = WorkKind::kOwn;
   work.is_transfer = is_transfer && handle_->transfer_family != handle_->compute_family;
   Work::OwnCommands& own = work.own[work.is_transfer];
-  const VolkDeviceTable& vk = handle_->vk;
+  const DeviceFunctions& vk = handle_->vk;
   if (own.commands == VK_NULL_HANDLE) {
     auto pool = Typed<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
     pool.flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT;
@@ -264,7 +269,7 @@ void VulkanDevice::RecordKernel(Work& work, VkPipeline pipeline, int64_t size_by
                                 std::span<const uint64_t> arguments) {
   if (size_bytes == 0) return;
   CopyGrid grid = GridForBytes(size_bytes);
-  const VolkDeviceTable& vk = handle_->vk;
+  const DeviceFunctions& vk = handle_->vk;
   vk.vkCmdBindPipeline(work.native(), VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
   vk.vkCmdPushConstants(work.native(), kernels_->layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
                         static_cast<uint32_t>(arguments.size_bytes()), arguments.data());

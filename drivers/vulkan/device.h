@@ -88,7 +88,7 @@ class VulkanDevice final : public hal::Device {
   MemoryUse coherent_use_ = MemoryUse::kUpload;
   std::shared_ptr<DeviceHandle> handle_;
   std::unique_ptr<MemoryPools> memory_;
-  std::unique_ptr<Kernels> kernels_;
+  std::shared_ptr<Kernels> kernels_;
   std::shared_ptr<Scheduler> scheduler_;
 };
 

@@ -34,7 +34,7 @@ Result<std::shared_ptr<DeviceHandle>> DeviceHandle::Open(const PhysicalDevice& p
   VkResult result = vkCreateDevice(physical.handle, &info, nullptr, &made->device);
   if (result != VK_SUCCESS) made->device = VK_NULL_HANDLE;
   HY_TRY_CONTEXT(StatusFromVk(result, "vkCreateDevice"), "opening '{}'", physical.name());
-  volkLoadDeviceTable(&made->vk, made->device);
+  made->vk.Load(made->device);
   return made;
 }
 

@@ -6,11 +6,13 @@
 #include <memory>
 #include <string>
 
+#include "drivers/vulkan/device_functions.h"
 #include "drivers/vulkan/physical_device.h"
 
 namespace halyard::drivers::vulkan {
 
-// Immutable after Open; everything made from it dies before it.
+// Immutable after Open but for the end of the process (exit_guard.h); everything made from it dies
+// before it.
 struct DeviceHandle {
   static Result<std::shared_ptr<DeviceHandle>> Open(const PhysicalDevice& physical,
                                                     uint32_t queue_count);
@@ -19,7 +21,7 @@ struct DeviceHandle {
   const PhysicalDevice* physical = nullptr;
   Features features;  // enabled
   VkDevice device = VK_NULL_HANDLE;
-  VolkDeviceTable vk = {};
+  DeviceFunctions vk;
   uint32_t compute_family = 0;
   uint32_t transfer_family = 0;  // may be the same
   uint32_t compute_queues = 0;   // made, at most what was asked for

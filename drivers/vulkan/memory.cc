@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "drivers/vulkan/exit_guard.h"
 
 namespace halyard::drivers::vulkan {
 namespace {
@@ -126,7 +127,7 @@ uint64_t MemoryPools::heap_bytes(MemoryUse use) const {
 int64_t MemoryPools::BytesLeft(MemoryUse use) const {
   uint32_t heap = HeapOf(types_[static_cast<int>(use)]);
   uint64_t limit = device_->physical->memory.memoryHeaps[heap].size, used = 0;
-  if (device_->physical->Has(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) {
+  if (device_->physical->Has(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME) && !AreDriversForgotten()) {
     auto budget = Typed<VkPhysicalDeviceMemoryBudgetPropertiesEXT>(
         VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT);
     auto properties = Typed<VkPhysicalDeviceMemoryProperties2>(
@@ -147,7 +148,7 @@ Result<std::unique_ptr<MemoryBlock>> MemoryPools::MakeBlock(uint32_t type, uint6
   auto block = std::make_unique<MemoryBlock>(size_bytes);
   block->type = type;
   block->size_bytes = size_bytes;
-  const VolkDeviceTable& vk = device_->vk;
+  const DeviceFunctions& vk = device_->vk;
   VkDevice device = device_->device;
   auto make = [&]() -> Status {
     VkBufferCreateInfo info = BufferInfo(size_bytes);

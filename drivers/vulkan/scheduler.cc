@@ -46,6 +46,19 @@ void Pause() {
 }  // namespace
 
 thread_local Scheduler::Activity* Scheduler::t_activity_ = nullptr;
+thread_local const Scheduler* Scheduler::t_owner_ = nullptr;
+
+// Counts the thread out when it ends, however it does. The lock is not held.
+struct Scheduler::RunningThread {
+  Scheduler* scheduler;
+
+  explicit RunningThread(Scheduler* owner) : scheduler(owner) { t_owner_ = owner; }
+  ~RunningThread() {
+    std::lock_guard lock(scheduler->mutex_);
+    --scheduler->running_threads_;
+    scheduler->thread_ended_.notify_all();
+  }
+};
 
 Scheduler::Scheduler(std::shared_ptr<DeviceHandle> handle, const SchedulerOptions& options)
     : id_(g_next_id.fetch_add(1, std::memory_order_relaxed)),
@@ -53,9 +66,7 @@ Scheduler::Scheduler(std::shared_ptr<DeviceHandle> handle, const SchedulerOption
       handle_(std::move(handle)),
       lanes_(options.lanes) {}
 
-Scheduler::~Scheduler() {
-  if (handle_) Stop();
-}
+Scheduler::~Scheduler() { Stop(); }
 
 Result<std::shared_ptr<Scheduler>> Scheduler::Make(std::shared_ptr<DeviceHandle> handle,
                                                    const SchedulerOptions& options) {
@@ -219,12 +230,14 @@ void Scheduler::PumpLocked(Lane& lane, Effects* effects) {
         return;
       }
       lane.ready.Pop();
-      if (!host_thread_.joinable() &&
-          !StartThread(&host_thread_, [self = shared_from_this()] { self->RunHostCalls(); })) {
-        work->outcome =
-            OutOfMemory("The system gives no thread for the host calls of '{}'.", options_.path);
-        effects->done.Push(work);
-        continue;
+      if (!host_thread_.joinable()) {
+        if (!StartThread(&host_thread_, [self = shared_from_this()] { self->RunHostCalls(); })) {
+          work->outcome =
+              OutOfMemory("The system gives no thread for the host calls of '{}'.", options_.path);
+          effects->done.Push(work);
+          continue;
+        }
+        ++running_threads_;
       }
       lane.is_host_call_running = true;
       host_calls_.Push(work);
@@ -358,7 +371,7 @@ bool Scheduler::Retire() {
     {
       std::lock_guard lock(mutex_);
       if (!has_retired && is_retiring_) return false;
-      if (is_stopping_ || in_flight_.empty()) {
+      if (in_flight_.empty()) {
         is_retiring_ = false;
         return has_retired;
       }
@@ -436,7 +449,10 @@ bool Scheduler::WatchLocked(uint32_t q) {
   if (is_stopping_) return false;
   bool was_watched = std::exchange(queue.is_watched, true);
   if (!queue.watcher.joinable()) {
-    return StartThread(&queue.watcher, [self = shared_from_this(), q] { self->RunWatcher(q); });
+    auto watch = [self = shared_from_this(), q] { self->RunWatcher(q); };
+    const bool is_started = StartThread(&queue.watcher, std::move(watch));
+    running_threads_ += is_started;
+    return is_started;
   }
   if (!was_watched && queue.is_idle) queue.changed.notify_one();
   return true;
@@ -452,6 +468,7 @@ bool Scheduler::WatchAllLocked() {
 
 void Scheduler::RunWatcher(uint32_t q) {
   HardwareQueue& queue = queues_[q];
+  const RunningThread running(this);
   std::unique_lock lock(mutex_);
   while (!is_stopping_) {
     if (queue.in_flight == 0 || !queue.is_watched) {
@@ -486,6 +503,7 @@ void Scheduler::RunWatcher(uint32_t q) {
 }
 
 void Scheduler::RunHostCalls() {
+  const RunningThread running(this);
   std::unique_lock lock(mutex_);
   for (;;) {
     BusyThread::Rest();
@@ -566,15 +584,71 @@ Status Scheduler::health() const {
   return lost_;
 }
 
-void Scheduler::Stop() {
+void Scheduler::StopThreadsLocked() {
+  is_stopping_ = true;
+  host_call_arrived_.notify_all();
+  for (HardwareQueue& queue : queues_) queue.changed.notify_all();
+}
+
+// Each thread by one caller.
+void Scheduler::JoinThreads() {
+  auto join = [this](std::thread& thread) {
+    std::thread taken;
+    {
+      std::lock_guard lock(mutex_);
+      taken = std::move(thread);
+    }
+    JoinOrLeave(taken);
+  };
+  join(host_thread_);
+  for (HardwareQueue& queue : queues_) join(queue.watcher);
+}
+
+void Scheduler::Abandon(const DeviceHandle& handle, hal::Deadline work_end,
+                        hal::Deadline thread_end) {
+  VkSemaphore timelines[kMaxQueues];
+  uint64_t values[kMaxQueues];
+  auto info = Typed<VkSemaphoreWaitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
+  info.pSemaphores = timelines;
+  info.pValues = values;
+  Ref<VulkanDevice> device;  // keeps the timelines
   {
     std::lock_guard lock(mutex_);
-    is_stopping_ = true;
-    host_call_arrived_.notify_all();
-    for (HardwareQueue& queue : queues_) queue.changed.notify_all();
+    for (uint32_t q = 0; q < queue_count_ && lost_.ok(); ++q) {
+      if (queues_[q].in_flight == 0) continue;
+      timelines[info.semaphoreCount] = queues_[q].timeline;
+      values[info.semaphoreCount++] = queues_[q].submitted;
+    }
+    if (!in_flight_.empty()) device = in_flight_.first->device;
   }
-  JoinOrLeave(host_thread_);
-  for (HardwareQueue& queue : queues_) JoinOrLeave(queue.watcher);
+  if (device && info.semaphoreCount > 0) {
+    const auto left = std::chrono::nanoseconds(work_end - std::chrono::steady_clock::now());
+    const auto patience_ns = static_cast<uint64_t>(std::max<int64_t>(left.count(), 0));
+    // What it does not reach is failed by EndAbandoned.
+    (void)handle.vk.vkWaitSemaphores(handle.device, &info, patience_ns);
+    Retire();
+  }
+  {
+    std::unique_lock lock(mutex_);
+    if (lost_.ok()) lost_ = DeviceLost("'{}' is lost: the process exits.", options_.path);
+    is_lost_.store(true, std::memory_order_release);
+    StopThreadsLocked();
+    const int own = t_owner_ == this;
+    // A host call may last as long as it likes.
+    if (!thread_ended_.wait_until(lock, thread_end, [&] { return running_threads_ <= own; })) {
+      return;
+    }
+  }
+  JoinThreads();
+}
+
+void Scheduler::Stop() {
+  if (!handle_) return;
+  {
+    std::lock_guard lock(mutex_);
+    StopThreadsLocked();
+  }
+  JoinThreads();
   const DeviceHandle& device = *handle_;
   for (uint32_t q = 0; q < queue_count_; ++q) {
     device.vk.vkDestroySemaphore(device.device, queues_[q].timeline, nullptr);

@@ -51,8 +51,14 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // Identifies the semaphores whose queue points are this scheduler's.
   uint64_t id() const { return id_; }
   // Ends the threads and gives up the VkDevice. No work is queued any more. May be called by one of
-  // the threads.
+  // the threads, and again.
   void Stop();
+  // For the end of the process (exit_guard.h): lets work in flight end until `work_end`, then
+  // declares the device lost and waits for the threads to end until `thread_end`, except for the
+  // caller's. Destroys nothing of `handle`, the scheduler's own.
+  void Abandon(const DeviceHandle& handle, hal::Deadline work_end, hal::Deadline thread_end);
+  // After that, once nothing calls the driver any more: fails what is still in flight.
+  void EndAbandoned() { Retire(); }
 
  private:
   static constexpr uint32_t kMaxQueues = 17;  // for computing, and one for transfers
@@ -86,6 +92,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     WorkList ready;
   };
 
+  struct RunningThread;  // lives in a thread of the scheduler
+
   Scheduler(std::shared_ptr<DeviceHandle> handle, const SchedulerOptions& options);
   Status MakeQueues();
 
@@ -106,8 +114,11 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   bool WatchAllLocked();
   void RunWatcher(uint32_t queue);
   void RunHostCalls();
+  void StopThreadsLocked();
+  void JoinThreads();
 
   static thread_local Activity* t_activity_;
+  static thread_local const Scheduler* t_owner_;  // of the thread
 
   const uint64_t id_;
   const SchedulerOptions options_;
@@ -129,6 +140,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   WorkList host_calls_;
   std::condition_variable host_call_arrived_;
   std::thread host_thread_;
+  int running_threads_ = 0;
+  std::condition_variable thread_ended_;
   Work* free_ = nullptr;
 };
 

@@ -26,7 +26,7 @@ Timer::~Timer() {
 }
 
 Status Timer::Record() {
-  const VolkDeviceTable& vk = device_.vk;
+  const DeviceFunctions& vk = device_.vk;
   auto queries = Typed<VkQueryPoolCreateInfo>(VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO);
   queries.queryType = VK_QUERY_TYPE_TIMESTAMP;
   queries.queryCount = 2;
