@@ -67,10 +67,6 @@ constexpr EnvVarInfo kTable[] = {
      "The library that compiles CUDA kernels: a soname or a path. Unset: `libnvrtc.so.13` or `.12` "
      "where "
      "the system, the CUDA toolkit or a Python package of NVIDIA has it."},
-    {EnvVar::kWgmma, "HALYARD_WGMMA", "0",
-     "1 lets contractions of 16-bit floats on CUDA devices of compute capability 9.0 race with "
-     "`gpu-wgmma` schedules too, which no device has run yet.",
-     kFlag},
     {EnvVar::kCublasLtLibrary, "HALYARD_CUBLASLT_LIBRARY", "",
      "NVIDIA's library of matrix products, which `--vendor-libs` lets compete with generated "
      "kernels: a soname or a path. Unset: `libcublasLt.so.13` or `.12`, looked for like NVRTC."},

@@ -27,7 +27,6 @@ enum class EnvVar : uint8_t {
   kCudaLibrary,
   kNvmlLibrary,
   kNvrtcLibrary,
-  kWgmma,
   kCublasLtLibrary,
   kSyntheticDevices,
 };

@@ -85,7 +85,6 @@ enum class GpuFeature : uint64_t {
   kDenormPreserve = 1ull << 15,  // subnormal numbers are kept (Vulkan: code asks for it)
   kFma = 1ull << 16,             // fma of f32 and f64 rounds once; Vulkan does not promise it
   kKernelIr = 1ull << 17,        // modules are Kernel IR text: a stand-in for tests
-  kWgmma = 1ull << 18,           // gpu-wgmma schedules may be offered (HALYARD_WGMMA), sm_90a
 };
 
 }  // namespace halyard

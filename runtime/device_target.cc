@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "base/cpu_kernel_abi.h"
-#include "base/env.h"
 #include "base/gpu_kernel_abi.h"
 #include "base/quantity.h"
 
@@ -45,9 +44,6 @@ GpuTarget GpuTargetOf(const hal::Capabilities& capabilities) {
   if (gpu.compute_capability > 0) {
     // The driver lists the instructions' shapes; our code builds larger ones from them.
     gpu.matrix_shapes = CudaMatrixShapes(gpu.compute_capability);
-    if (gpu.compute_capability == 90 && EnvFlag(EnvVar::kWgmma)) {
-      gpu.features |= static_cast<uint64_t>(GpuFeature::kWgmma);
-    }
     return gpu;
   }
   for (const hal::MatrixShape& shape : capabilities.matrix_shapes) {

@@ -389,9 +389,7 @@ Status CheckTarget(const Target& needed, const Target& available) {
     return Incompatible("The code was made for sm_{}; device '{}' is sm_{}.",
                         want.compute_capability, available.name, have.compute_capability);
   }
-  // kWgmma says what to schedule; the compute capability, what can run.
-  const uint64_t present = have.features | static_cast<uint64_t>(GpuFeature::kWgmma);
-  if (const uint64_t missing = want.features & ~present; missing != 0) {
+  if (const uint64_t missing = want.features & ~have.features; missing != 0) {
     return Incompatible("The code needs GPU features {:#x} that device '{}' lacks (bits {:#x}).",
                         want.features, available.name, missing);
   }

@@ -51,7 +51,6 @@ constexpr NamedGpu kNamedGpus[] = {
     {"cuda-sm75", 75, kSm75Bits, 32, 64 << 10, 40},
     {"cuda-sm80", 80, kSm80Bits, 32, 163 << 10, 108},
     {"cuda-sm90", 90, kSm90Bits, 32, 227 << 10, 132},
-    {"cuda-sm90-wgmma", 90, kSm90Bits | Bit(GpuFeature::kWgmma), 32, 227 << 10, 132},
     {"vulkan-4", 0, kCommonGpuBits, 4, 32 << 10, 0},
     {"vulkan-8", 0, kCommonGpuBits, 8, 32 << 10, 0},
     {"vulkan-16", 0, kCommonGpuBits, 16, 32 << 10, 0},

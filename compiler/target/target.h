@@ -71,8 +71,7 @@ struct Target {
 std::vector<MatrixShape> CudaMatrixShapes(int32_t compute_capability);
 
 // "cpu-sse4.2", "cpu-avx2", "cpu-avx512": a CPU target with that instruction set and common cache
-// sizes. "cuda-sm75", "cuda-sm80", "cuda-sm90": a GPU of that architecture; "cuda-sm90-wgmma": with
-// GpuFeature::kWgmma. "vulkan-4", "vulkan-8",
+// sizes. "cuda-sm75", "cuda-sm80", "cuda-sm90": a GPU of that architecture. "vulkan-4", "vulkan-8",
 // "vulkan-16", "vulkan-32": a Vulkan device without matrix units and with that subgroup size, 32
 // KiB of workgroup memory and every GpuFeature but matrix units; "llvmpipe-8": the same that ends
 // loops as Mesa's software device does.

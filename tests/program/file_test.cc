@@ -209,8 +209,6 @@ TEST(ProgramRequirementTest, CheckTargetNamesWhatAGpuLacks) {
   EXPECT_TRUE(CheckTarget(ends_loops, needed).ok());
   EXPECT_THAT(CheckTarget(*ParseTarget("cuda-sm80"), *ParseTarget("cuda-sm90")).ToLine(),
               testing::HasSubstr("made for sm_80"));
-  // What may be scheduled is no matter of what can run.
-  EXPECT_TRUE(CheckTarget(*ParseTarget("cuda-sm90-wgmma"), *ParseTarget("cuda-sm90")).ok());
 }
 
 }  // namespace

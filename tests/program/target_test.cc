@@ -25,7 +25,7 @@ TEST(TargetTest, NamedTargetsGrowInFeatures) {
 TEST(TargetTest, UnknownNamesListTheKnownOnes) {
   EXPECT_EQ(ParseTarget("cpu-mmx").status().message(),
             "There is no target 'cpu-mmx'; known are 'cpu-sse4.2', 'cpu-avx2', 'cpu-avx512', "
-            "'cuda-sm75', 'cuda-sm80', 'cuda-sm90', 'cuda-sm90-wgmma', 'vulkan-4', 'vulkan-8', "
+            "'cuda-sm75', 'cuda-sm80', 'cuda-sm90', 'vulkan-4', 'vulkan-8', "
             "'vulkan-16', 'vulkan-32', 'llvmpipe-8'.");
 }
 

@@ -679,11 +679,11 @@ TEST_F(CommandTest, TheEnvironmentIsChecked) {
                      testing::HasSubstr("HALYARD_THREADS is 'many'; it takes a whole number")));
   EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 2 + 2) << out;
   setenv("HALYARD_LOG", "warning", 1);
-  setenv("HALYARD_WGMMA", "maybe", 1);
+  setenv("HALYARD_VALIDATE", "maybe", 1);
   EXPECT_THAT(Run("devices"),
-              testing::StartsWith("halyard: The environment variable HALYARD_WGMMA is "
+              testing::StartsWith("halyard: The environment variable HALYARD_VALIDATE is "
                                   "'maybe'; it takes 0 or 1, and 0 holds.\n"));
-  unsetenv("HALYARD_WGMMA");
+  unsetenv("HALYARD_VALIDATE");
   setenv("HALYARD_LOG", "off", 1);
   setenv("HALYARD_VALIDATE", "perhaps", 1);
   EXPECT_THAT(Run("run copy.onnx"), testing::StartsWith("output y"));

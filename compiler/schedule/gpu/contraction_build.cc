@@ -4,6 +4,7 @@
 // multiply and in how sums reach the epilogue.
 #include <algorithm>
 #include <bit>
+#include <deque>
 #include <functional>
 #include <memory>
 
@@ -34,9 +35,10 @@ namespace {
 // An epilogue heavier than this is written once per vector position and looped over, where sums
 // come from workgroup memory.
 constexpr double kUnrolledEpilogueWeight = 8;
-constexpr int64_t kUnrolledPasses = 8;   // nor more of them
-constexpr int32_t kTileDepth = 64;       // of the tiles of kGpuWgmma: 128 bytes
-constexpr int64_t kMatrixPadBytes = 16;  // rows of workgroup memory start in different banks
+constexpr int64_t kUnrolledPasses = 8;    // nor more of them
+constexpr int32_t kTileDepth = 64;        // of the tiles of kGpuWgmma: 128 bytes
+constexpr int64_t kMostBytesAhead = 192;  // of a workitem's operands of the epilogue
+constexpr int64_t kMatrixPadBytes = 16;   // rows of workgroup memory start in different banks
 
 class ContractionBuilder {
  public:
@@ -93,11 +95,36 @@ class ContractionBuilder {
     int64_t height = 0, width = 0, stride = 0;
     int64_t row_group = 0, col_group = 0;
   };
+  Status PlanQuadSlice();
   // Through the epilogue; the slice's first element is at (row_shift, col_shift) of the tile.
-  Status StoreSlice(const Slice& slice, int64_t row_shift, int64_t col_shift);
-  // One vector of C at (row, col) goes through the epilogue or into the workspace. kNone: the place
-  // is known to be within C.
-  Status StoreVector(V row, V col, int64_t row_shift, int64_t col_shift, V sum);
+  // `ahead` (empty: none) is what LoadAhead gave for it.
+  Status StoreSlice(const Slice& slice, int64_t row_shift, int64_t col_shift,
+                    std::span<const V> ahead = {});
+  // The operands of the epilogue that are as large as C, for every vector of C that StoreSlice will
+  // write: loads that nothing waits for yet. Empty where StoreSlice is a loop or has no such
+  // operand.
+  Result<std::vector<V>> LoadAhead(const Slice& slice, int64_t row_shift, int64_t col_shift);
+  // Those of the next slices of a quad, as many as registers allow.
+  Status LoadQuadsAhead();
+  // Row and column of a slice in the tile.
+  std::pair<int64_t, int64_t> PlaceOfQuadSlice(int64_t number) const {
+    const int64_t across = tile_.item_n / quad_slice_.col_group;
+    return {number / across * kernel::kRowsOfQuad, number % across * quad_slice_.col_group};
+  }
+  bool IsRolled(const Slice& slice) const;
+  // The place in C of vector `number` of the slice.
+  struct Spot {
+    V row = kNone, col = kNone;  // of the tile's first slice
+    V in_slice = kNone;          // where its sum lies in the slice
+    V is_there = kNone;          // kNone: known to be
+    V mask = kNone;              // of lanes; kNone: all
+  };
+  Spot SpotOf(const Slice& slice, V number, int64_t row_shift, int64_t col_shift);
+  Spot SpotAt(V row, V col, int64_t row_shift, int64_t col_shift);
+  void BeginSpot(const Spot& spot, int64_t row_shift, int64_t col_shift);
+  // One vector of C goes through the epilogue or into the workspace.
+  Status StoreVector(const Spot& spot, int64_t row_shift, int64_t col_shift, V sum,
+                     std::span<const V> ahead = {});
 
   const loop::Function& function_;
   const loop::Kernel& kernel_;
@@ -121,6 +148,10 @@ class ContractionBuilder {
   V item_row_ = kNone, item_col_ = kNone;  // of this workitem, subgroup or quad, in the tile
   std::unique_ptr<ContractionStage> row_stage_, col_stage_;
   std::vector<V> sums_;
+  Slice quad_slice_;                    // kGpuWgmma
+  std::deque<std::vector<V>> ahead_;    // LoadAhead of the slices to come
+  int64_t next_ahead_ = 0;              // the slice after them
+  std::vector<loop::OpId> wide_loads_;  // of the epilogue, as large as C
   Expr row_symbol_, col_symbol_;
   kernel::BufferId partial_ = kNone;
 };
@@ -489,6 +520,7 @@ Status ContractionBuilder::SumAsync(V lo, V hi) {
   sums.push_back(after(read));
   sums.push_back(after(fill));
   sums = writer_.EndFor(sums);
+  if (tile_.split == 1) HY_TRY(LoadQuadsAhead());
   writer_.Do(Opcode::kMmaWait, {}, {0});
   for (size_t i = 0; i < sum_count; ++i) {
     Type type = writer_.TypeOf(sums[i]);
@@ -579,40 +611,62 @@ void ContractionBuilder::MultiplyFragments(V row_base, V col_base, std::vector<V
   }
 }
 
-Status ContractionBuilder::StoreVector(V row, V col, int64_t row_shift, int64_t col_shift, V sum) {
+ContractionBuilder::Spot ContractionBuilder::SpotAt(V row, V col, int64_t row_shift,
+                                                    int64_t col_shift) {
+  Spot spot;
+  spot.row = row, spot.col = col;
   const V row_at = writer_.Add(row, writer_.Index(row_shift));
   const V col_at = writer_.Add(col, writer_.Index(col_shift));
   const bool checks_row = !exprs_.KnownMultipleOf(rows_.extent, tile_.m);
   const bool checks_col = !exprs_.KnownMultipleOf(cols_.extent, tile_.n);
-  V is_there = kNone, mask = kNone;
-  if (checks_row) is_there = writer_.Compare(Opcode::kLt, row_at, emitter_.Evaluate(rows_.extent));
+  if (checks_row) {
+    spot.is_there = writer_.Compare(Opcode::kLt, row_at, emitter_.Evaluate(rows_.extent));
+  }
   if (checks_col) {
     const V total = emitter_.Evaluate(cols_.extent);
     const V is_col = writer_.Compare(Opcode::kLt, col_at, total);
-    is_there = is_there == kNone
-                   ? is_col
-                   : writer_.Pure(Opcode::kAnd, writer_.TypeOf(is_col), {is_there, is_col});
+    spot.is_there = spot.is_there == kNone ? is_col
+                                           : writer_.Pure(Opcode::kAnd, writer_.TypeOf(is_col),
+                                                          {spot.is_there, is_col});
     if (!exprs_.KnownMultipleOf(cols_.extent, col_lanes_)) {
-      mask = writer_.Compare(Opcode::kLt, writer_.Iota(writer_.index_dtype(), col_lanes_),
-                             writer_.Sub(total, col_at));
+      spot.mask = writer_.Compare(Opcode::kLt, writer_.Iota(writer_.index_dtype(), col_lanes_),
+                                  writer_.Sub(total, col_at));
     }
   }
-  if (is_there != kNone) writer_.BeginIf(is_there);
+  return spot;
+}
+
+// What follows, until EndVector, is emitted for the lanes of the spot.
+void ContractionBuilder::BeginSpot(const Spot& spot, int64_t row_shift, int64_t col_shift) {
+  emitter_.Bind(row_symbol_, spot.row);
+  emitter_.Shift(rows_.flat, row_symbol_, row_shift);
+  emitter_.Shift(cols_.flat, col_symbol_, col_shift);
+  emitter_.BeginVector(col_symbol_, spot.col, col_lanes_, /*aligned=*/true, spot.mask);
+}
+
+Status ContractionBuilder::StoreVector(const Spot& spot, int64_t row_shift, int64_t col_shift,
+                                       V sum, std::span<const V> ahead) {
+  if (spot.is_there != kNone) writer_.BeginIf(spot.is_there);
   if (partial_ != kNone) {
+    const V row_at = writer_.Add(spot.row, writer_.Index(row_shift));
+    const V col_at = writer_.Add(spot.col, writer_.Index(col_shift));
     const V at =
         PartialIndex(exprs_, emitter_, writer_, problem_, record_.swap, part_, row_at, col_at);
     const bool is_aligned = exprs_.KnownMultipleOf(cols_.extent, col_lanes_);
-    writer_.Store(partial_, at, sum, mask, is_aligned ? col_lanes_ : 1);
+    writer_.Store(partial_, at, sum, spot.mask, is_aligned ? col_lanes_ : 1);
   } else {
-    emitter_.Bind(row_symbol_, row);
-    emitter_.Shift(rows_.flat, row_symbol_, row_shift);
-    emitter_.Shift(cols_.flat, col_symbol_, col_shift);
-    emitter_.BeginVector(col_symbol_, col, col_lanes_, /*aligned=*/true, mask);
+    BeginSpot(spot, row_shift, col_shift);
     emitter_.SetValue(problem_.accumulator, sum);
-    for (loop::OpId op : problem_.epilogue) HY_TRY(emitter_.EmitOp(op));
+    for (size_t i = 0; i < ahead.size(); ++i) {
+      emitter_.SetValue(kernel_.ops[wide_loads_[i]].results[0], ahead[i]);
+    }
+    for (loop::OpId op : problem_.epilogue) {
+      if (!ahead.empty() && std::ranges::count(wide_loads_, op) > 0) continue;
+      HY_TRY(emitter_.EmitOp(op));
+    }
     emitter_.EndVector();
   }
-  if (is_there != kNone) writer_.EndIf({});
+  if (spot.is_there != kNone) writer_.EndIf({});
   return OkStatus();
 }
 
@@ -621,8 +675,10 @@ Status ContractionBuilder::StoreItems() {
   for (int64_t g = 0; g < items_.row_groups; ++g) {
     for (int64_t i = 0; i < items_.row_lanes; ++i) {
       for (int64_t c = 0; c < items_.col_groups; ++c) {
-        HY_TRY(StoreVector(row, col, g * (tile_.m / items_.row_groups) + i,
-                           c * (tile_.n / items_.col_groups), sums_[items_.SumAt(g, i, c)]));
+        const int64_t row_shift = g * (tile_.m / items_.row_groups) + i;
+        const int64_t col_shift = c * (tile_.n / items_.col_groups);
+        HY_TRY(StoreVector(SpotAt(row, col, row_shift, col_shift), row_shift, col_shift,
+                           sums_[items_.SumAt(g, i, c)]));
       }
     }
   }
@@ -655,9 +711,9 @@ Status ContractionBuilder::StoreFragments() {
   return OkStatus();
 }
 
-// The same for quads: 64 rows and some columns of each at a time.
-Status ContractionBuilder::StoreQuads() {
-  Slice slice;
+// For quads: 64 rows and some columns of each at a time.
+Status ContractionBuilder::PlanQuadSlice() {
+  Slice& slice = quad_slice_;
   slice.height = band_rows_ * kernel::kRowsOfQuad;
   slice.row_group = kernel::kRowsOfQuad;
   const int64_t stage_bytes = (row_stage_->tile_elements() + col_stage_->tile_elements()) *
@@ -675,6 +731,23 @@ Status ContractionBuilder::StoreQuads() {
   slice.width = band_cols_ * slice.col_group;
   slice.stride = stride_of(slice.col_group);
   slice.buffer = writer_.AddAllocation("slice", problem_.dtype, slice.height * slice.stride);
+  for (const loop::OpId id : problem_.epilogue) {
+    const loop::Op& op = kernel_.ops[id];
+    if (op.kind != loop::OpKind::kLoad || !op.operands.empty()) continue;
+    const auto runs_along = [&](const Side& side) {
+      return std::ranges::any_of(
+          side.digits, [&](const auto& digit) { return exprs_.DependsOn(op.index, digit.first); });
+    };
+    if (runs_along(rows_) && runs_along(cols_)) wide_loads_.push_back(id);
+  }
+  return OkStatus();
+}
+
+// As StoreFragments. Operands of the epilogue that are as large as C are on their way while the
+// slice before is stored, those of the first slice while the last products run: a workgroup that
+// has the unit to itself would wait for each of them.
+Status ContractionBuilder::StoreQuads() {
+  const Slice& slice = quad_slice_;
   const Type piece{problem_.dtype, 1, FragmentUse::kAccumulator, 16,
                    static_cast<uint16_t>(slice.col_group)};
   const int lanes = kernel::ElementsPerWorkitem(piece);
@@ -686,68 +759,143 @@ Status ContractionBuilder::StoreQuads() {
   const V col = writer_.Mul(writer_.FloorDiv(item_col_, writer_.Index(tile_.item_n), true),
                             writer_.Index(slice.col_group));
   const V at = writer_.Add(writer_.Mul(row, writer_.Index(slice.stride)), col);
-  for (size_t i = 0; i < sums_.size(); ++i) {
-    const int all = kernel::ElementsPerWorkitem(writer_.TypeOf(sums_[i]));
+  const int64_t parts = tile_.item_n / slice.col_group;
+  for (int64_t number = 0; number < static_cast<int64_t>(sums_.size()) * parts; ++number) {
+    const auto [row_shift, col_shift] = PlaceOfQuadSlice(number);
+    const V sum = sums_[static_cast<size_t>(number / parts)];
+    const int all = kernel::ElementsPerWorkitem(writer_.TypeOf(sum));
     const V elements = writer_.Value(Opcode::kFragmentElements,
-                                     Type{problem_.dtype, static_cast<uint16_t>(all)}, {sums_[i]});
-    for (int64_t j = 0; j < tile_.item_n / slice.col_group; ++j) {
-      // The elements of neighbouring columns are neighbours (PlaceInFragment).
-      std::vector<int64_t> own;
-      for (int e = 0; e < lanes; ++e) own.push_back(j * lanes + e);
-      const V part =
-          writer_.Pure(Opcode::kShuffle, Type{problem_.dtype, static_cast<uint16_t>(lanes)},
-                       {elements, elements}, own);
-      const V fragment = writer_.Value(Opcode::kFragmentOf, piece, {part});
-      if (i > 0 || j > 0) writer_.Barrier();
-      writer_.Do(Opcode::kFragmentStore, {at, fragment, writer_.Index(slice.stride)},
-                 {static_cast<int64_t>(FragmentLayout::kRowMajor), 4}, slice.buffer);
-      writer_.Barrier();
-      HY_TRY(StoreSlice(slice, static_cast<int64_t>(i) * kernel::kRowsOfQuad, j * slice.col_group));
-    }
+                                     Type{problem_.dtype, static_cast<uint16_t>(all)}, {sum});
+    // The elements of neighbouring columns are neighbours (PlaceInFragment).
+    std::vector<int64_t> own;
+    for (int e = 0; e < lanes; ++e) own.push_back(number % parts * lanes + e);
+    const V part =
+        writer_.Pure(Opcode::kShuffle, Type{problem_.dtype, static_cast<uint16_t>(lanes)},
+                     {elements, elements}, own);
+    const V fragment = writer_.Value(Opcode::kFragmentOf, piece, {part});
+    if (number > 0) writer_.Barrier();
+    if (!ahead_.empty()) HY_TRY(LoadQuadsAhead());
+    writer_.Do(Opcode::kFragmentStore, {at, fragment, writer_.Index(slice.stride)},
+               {static_cast<int64_t>(FragmentLayout::kRowMajor), 4}, slice.buffer);
+    writer_.Barrier();
+    HY_TRY(StoreSlice(slice, row_shift, col_shift,
+                      ahead_.empty() ? std::span<const V>{} : ahead_.front()));
+    if (!ahead_.empty()) ahead_.pop_front();
   }
   return OkStatus();
 }
 
-Status ContractionBuilder::StoreSlice(const Slice& slice, int64_t row_shift, int64_t col_shift) {
-  const int64_t vectors = slice.width / col_lanes_, total = slice.height * vectors;
+Status ContractionBuilder::LoadQuadsAhead() {
+  const int64_t count = tile_.item_m / kernel::kRowsOfQuad * (tile_.item_n / quad_slice_.col_group);
+  const auto bytes_of = [&](const std::vector<V>& loaded) {
+    int64_t bytes = 0;
+    for (const V value : loaded) {
+      const Type type = writer_.TypeOf(value);
+      bytes += int64_t{type.lanes} * BitWidth(type.dtype) / 8;
+    }
+    return bytes;
+  };
+  while (next_ahead_ < count) {
+    // Slices are alike.
+    if (!ahead_.empty() && bytes_of(ahead_.front()) * (std::ssize(ahead_) + 1) > kMostBytesAhead) {
+      break;
+    }
+    const auto [row_shift, col_shift] = PlaceOfQuadSlice(next_ahead_);
+    HY_ASSIGN(std::vector<V> loaded, LoadAhead(quad_slice_, row_shift, col_shift));
+    if (loaded.empty()) break;
+    ahead_.push_back(std::move(loaded));
+    ++next_ahead_;
+  }
+  return OkStatus();
+}
+
+bool ContractionBuilder::IsRolled(const Slice& slice) const {
+  const int64_t total = slice.height * slice.width / col_lanes_;
   const int64_t passes = (total + workitems_ - 1) / workitems_;
-  const V id = writer_.WorkitemId(0);
-  const bool is_rolled = passes > kUnrolledPasses ||
-                         (passes > 1 && problem_.epilogue_weight > kUnrolledEpilogueWeight);
+  return passes > kUnrolledPasses ||
+         (passes > 1 && problem_.epilogue_weight > kUnrolledEpilogueWeight);
+}
+
+ContractionBuilder::Spot ContractionBuilder::SpotOf(const Slice& slice, V number, int64_t row_shift,
+                                                    int64_t col_shift) {
+  const int64_t vectors = slice.width / col_lanes_;
   // A place in the slice as one in the tile.
   const auto in_tile = [&](V place, int64_t group, int64_t apart) {
     const V first =
         writer_.Mul(writer_.FloorDiv(place, writer_.Index(group), true), writer_.Index(apart));
     return writer_.Add(first, writer_.FloorMod(place, writer_.Index(group), true));
   };
-  const auto one_pass = [&](V number) -> Status {
+  const V row = writer_.FloorDiv(number, writer_.Index(vectors), true);
+  const V col = writer_.Mul(writer_.FloorMod(number, writer_.Index(vectors), true),
+                            writer_.Index(col_lanes_));
+  const V tile_row = in_tile(row, slice.row_group, tile_.item_m);
+  const V tile_col =
+      slice.col_group == slice.width ? col : in_tile(col, slice.col_group, tile_.item_n);
+  Spot spot = SpotAt(writer_.Add(row_first_, tile_row), writer_.Add(col_first_, tile_col),
+                     row_shift, col_shift);
+  spot.in_slice = writer_.Add(writer_.Mul(row, writer_.Index(slice.stride)), col);
+  return spot;
+}
+
+Result<std::vector<V>> ContractionBuilder::LoadAhead(const Slice& slice, int64_t row_shift,
+                                                     int64_t col_shift) {
+  std::vector<V> all;
+  const int64_t total = slice.height * slice.width / col_lanes_;
+  if (wide_loads_.empty() || IsRolled(slice) || total % workitems_ != 0) return all;
+  const V id = writer_.WorkitemId(0);
+  for (int64_t p = 0; p < total / workitems_; ++p) {
+    const V number = writer_.Add(id, writer_.Index(p * workitems_));
+    const Spot spot = SpotOf(slice, number, row_shift, col_shift);
+    if (spot.is_there != kNone) writer_.BeginIf(spot.is_there);
+    BeginSpot(spot, row_shift, col_shift);
+    std::vector<V> loaded;
+    for (const loop::OpId op : wide_loads_) {
+      HY_TRY(emitter_.EmitOp(op));
+      loaded.push_back(emitter_.ValueOf(kernel_.ops[op].results[0]));
+    }
+    emitter_.EndVector();
+    if (spot.is_there != kNone) {
+      std::vector<V> nothing;
+      writer_.BeginElse(loaded);
+      for (const V value : loaded) {
+        const Type type = writer_.TypeOf(value);
+        nothing.push_back(writer_.Const(type.dtype, 0, type.lanes));
+      }
+      loaded = writer_.EndIf(nothing);
+    }
+    all.insert(all.end(), loaded.begin(), loaded.end());
+  }
+  return all;
+}
+
+Status ContractionBuilder::StoreSlice(const Slice& slice, int64_t row_shift, int64_t col_shift,
+                                      std::span<const V> ahead) {
+  const int64_t total = slice.height * slice.width / col_lanes_;
+  const int64_t passes = (total + workitems_ - 1) / workitems_;
+  const V id = writer_.WorkitemId(0);
+  const auto one_pass = [&](V number, std::span<const V> loaded) -> Status {
     const V is_there = total % workitems_ == 0
                            ? kNone
                            : writer_.Compare(Opcode::kLt, number, writer_.Index(total));
     if (is_there != kNone) writer_.BeginIf(is_there);
-    const V row = writer_.FloorDiv(number, writer_.Index(vectors), true);
-    const V col = writer_.Mul(writer_.FloorMod(number, writer_.Index(vectors), true),
-                              writer_.Index(col_lanes_));
-    const V sum = writer_.Load(
-        slice.buffer, writer_.Add(writer_.Mul(row, writer_.Index(slice.stride)), col), col_lanes_,
-        false, std::min<int64_t>(col_lanes_, 16 * 8 / BitWidth(problem_.dtype)));
-    const V tile_row = in_tile(row, slice.row_group, tile_.item_m);
-    const V tile_col =
-        slice.col_group == slice.width ? col : in_tile(col, slice.col_group, tile_.item_n);
-    HY_TRY(StoreVector(writer_.Add(row_first_, tile_row), writer_.Add(col_first_, tile_col),
-                       row_shift, col_shift, sum));
+    const Spot spot = SpotOf(slice, number, row_shift, col_shift);
+    const V sum = writer_.Load(slice.buffer, spot.in_slice, col_lanes_, false,
+                               std::min<int64_t>(col_lanes_, 16 * 8 / BitWidth(problem_.dtype)));
+    HY_TRY(StoreVector(spot, row_shift, col_shift, sum, loaded));
     if (is_there != kNone) writer_.EndIf({});
     return OkStatus();
   };
-  if (is_rolled) {
+  if (IsRolled(slice)) {
     const Writer::Loop loop =
         writer_.BeginFor(writer_.Index(0), writer_.Index(passes), writer_.Index(1), {}, true);
-    HY_TRY(one_pass(writer_.Add(writer_.Mul(loop.variable, writer_.Index(workitems_)), id)));
+    HY_TRY(one_pass(writer_.Add(writer_.Mul(loop.variable, writer_.Index(workitems_)), id), {}));
     writer_.EndFor({});
     return OkStatus();
   }
+  const size_t each = ahead.size() / static_cast<size_t>(passes);
   for (int64_t p = 0; p < passes; ++p) {
-    HY_TRY(one_pass(writer_.Add(id, writer_.Index(p * workitems_))));
+    HY_TRY(one_pass(writer_.Add(id, writer_.Index(p * workitems_)),
+                    ahead.subspan(static_cast<size_t>(p) * each, each)));
   }
   return OkStatus();
 }
@@ -806,6 +954,7 @@ Result<ScheduledKernel> ContractionBuilder::Build() {
     if (tile_.stages < 2) return Bad("copies need a second stage");
   }
   MakeStages();
+  if (IsWgmma()) HY_TRY(PlanQuadSlice());
   HY_TRY(SumOverK());
   if (record_.joins) {
     HY_TRY(StoreJoined(dispatch, scheduled));

@@ -17,9 +17,14 @@ constexpr double kOldMatrixRate = 540;  // before sm_80
 constexpr double kItemRate = 128;
 constexpr double kShallow = 1.28;        // what barriers cost where a step is shorter than 64
 constexpr double kProductCycles = 21.1;  // 16 x 16 x 16, in one subgroup that is alone
-// Not measured: nine tenths of what asynchronous products can do; the cycles of 64 x 256 x 16.
+// Asynchronous products: nine tenths of what they can do at best; the cycles of 64 x 256 x 16
+// beside another quad; what they read from the second-level cache; the epilogue, and its share of
+// the times below.
 constexpr double kWgmmaRate = 1840;
-constexpr double kQuadProductCycles = 128;
+constexpr double kQuadProductCycles = 367;
+constexpr double kQuadCacheBytes = 40.9;
+constexpr double kQuadEpilogueNs = 96;
+constexpr double kQuadStoreShare = 0.49;
 constexpr double kEpilogueNs = 190;
 constexpr double kPassNs = 184;       // of a workgroup that stores a vector per workitem
 constexpr double kElementNs = 0.09;   // of an element and unit that is stored
@@ -66,9 +71,6 @@ double CostOfTiles(const ContractionSizes& sizes, const ScheduleRecord& record,
                                      kSubgroupsOfUnit / std::max<int64_t>(1, workitems / 32),
                                      kRegistersOfUnit / (registers * workitems)}));
   const int64_t each = CeilDiv(workgroups, units);  // of the busiest unit
-  const auto share = static_cast<double>(std::min(each, together));
-  const double rounds = static_cast<double>(each) / share;
-
   const double steps = static_cast<double>(CeilDiv(CeilDiv(sizes.k, tile.k), tile.split));
   const double elements = double(tile.m) * tile.n;
   double rate = kItemRate * item / (item + 2 * edge);
@@ -89,15 +91,30 @@ double CostOfTiles(const ContractionSizes& sizes, const ScheduleRecord& record,
       alone += 400;
     }
   }
-  const double traffic =
-      double(tile.m + tile.n) * tile.k * static_cast<double>(sizes.operand_bytes) / kCacheBytes;
-  const double step = std::max({share * elements * tile.k / rate, share * traffic, alone});
-  double workgroup = kFirstTileNs + steps * step / kGigahertz + kEpilogueNs +
-                     kPassNs * elements / static_cast<double>(8 * workitems) +
-                     kElementNs * share * elements;
+  const double traffic = double(tile.m + tile.n) * tile.k *
+                         static_cast<double>(sizes.operand_bytes) /
+                         (is_wgmma ? kQuadCacheBytes : kCacheBytes);
+  const double stores = is_wgmma ? kQuadStoreShare : 1;
   const double part_bytes = elements * static_cast<double>(sizes.sum_bytes);
-  if (record.joins) workgroup += kJoinNs + tile.split * part_bytes / kJoinBytes;
-  const double busy = rounds * workgroup;
+  // Of `share` workgroups that share a unit.
+  const auto time_of = [&](double share) {
+    const double step = std::max({share * elements * tile.k / rate, share * traffic, alone});
+    const double joining = record.joins ? kJoinNs + tile.split * part_bytes / kJoinBytes : 0;
+    return kFirstTileNs + steps * step / kGigahertz + (is_wgmma ? kQuadEpilogueNs : kEpilogueNs) +
+           stores * (kPassNs * elements / static_cast<double>(8 * workitems) +
+                     kElementNs * share * elements) +
+           joining;
+  };
+  const int64_t share = std::min(each, together);
+  double busy = 0;
+  if (is_wgmma) {
+    // The last ones have the unit to themselves, which makes large quads little faster.
+    busy = static_cast<double>(each / share) * time_of(static_cast<double>(share));
+    if (each % share > 0) busy += time_of(static_cast<double>(each % share));
+  } else {
+    busy = static_cast<double>(each) / static_cast<double>(share) *
+           time_of(static_cast<double>(share));
+  }
   const double memory_ns = static_cast<double>(sizes.memory_bytes) / kMemoryBytes;
   double ns = kLaunchNs + std::max(busy, memory_ns) + kBothShare * std::min(busy, memory_ns);
   if (tile.split > 1 && !record.joins) {

@@ -20,7 +20,8 @@ constexpr int64_t kRaster = 8;
 constexpr int64_t kMostWgmmaStages = 5;
 constexpr int32_t kMostJoinedElements = 64 * 128;  // of a quad
 constexpr size_t kMostCandidates = 8;
-constexpr size_t kMostSplits = 3;  // of one tile that differ in nothing else
+constexpr size_t kLeastOthers = 2;  // of them that are not kGpuWgmma
+constexpr size_t kMostSplits = 3;   // of one tile that differ in nothing else
 constexpr size_t kStreamCandidates = 2;
 constexpr int64_t kManyForStreams = 4;  // places of the short side from which matrix units win
 
@@ -88,7 +89,7 @@ class Ranker {
     const bool is_small = target_.gpu.unit_count == 0 && target_.gpu.subgroup_size < 32;
     if (const auto shape = MatrixShapeFor(kernel_, problem_, target_)) {
       AddMatrix(*shape);
-      if ((target_.gpu.features & static_cast<uint64_t>(GpuFeature::kWgmma)) != 0) {
+      if (target_.kind == TargetKind::kCuda && target_.gpu.compute_capability == 90) {
         AddWgmma(*shape);
       }
     }
@@ -251,8 +252,7 @@ std::vector<ScheduleRecord> EnumerateGpuContraction(const loop::Function& functi
   for (const auto& [record, cost] : ranked) {
     if (records.size() == kMostCandidates) break;
     const bool is_wgmma = record.kind == ScheduleKind::kGpuWgmma;
-    // Their costs are not fitted yet: the others race too.
-    if (is_wgmma && wgmma_count == kMostCandidates / 2) continue;
+    if (is_wgmma && wgmma_count == kMostCandidates - kLeastOthers) continue;
     wgmma_count += is_wgmma ? 1 : 0;
     if (BuildGpuContraction(function, kernel, record, target).ok()) records.push_back(record);
   }

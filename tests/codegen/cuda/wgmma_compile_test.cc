@@ -76,7 +76,7 @@ class Wgmma : public ::testing::TestWithParam<Variant> {};
 TEST_P(Wgmma, CompilesToMatrixInstructions) {
   PlaceNvrtc();
   const Variant& v = GetParam();
-  const Result<Target> target = ParseTarget("cuda-sm90-wgmma");
+  const Result<Target> target = ParseTarget("cuda-sm90");
   ASSERT_TRUE(target.ok());
   ExprArena exprs;
   Result<loop::Function> function = loop::ParseFunction(LoopText(v), exprs);
