@@ -515,7 +515,7 @@ TEST(GpuContraction, LargeProductsCopyWideAndOverlap) {
     const bool is_quads = best.kind == ScheduleKind::kGpuWgmma;
     EXPECT_EQ(is_quads, target.gpu.compute_capability == 90);
     EXPECT_TRUE(best.async);
-    EXPECT_GE(best.tile.stages, 3);
+    EXPECT_GE(best.tile.stages, is_quads ? 3 : 2);
     Result<ScheduledKernel> built = BuildKernel(*function, 0, best, target);
     ASSERT_TRUE(built.ok()) << built.status().ToString();
     ASSERT_EQ(built->dispatches.size(), 1u);
@@ -564,7 +564,7 @@ TEST(GpuContraction, AsynchronousProductsReadTheirResidualAhead) {
   }
   EXPECT_TRUE(has_waited);
   EXPECT_EQ(all, 128 * 256 / 4 / 256);
-  EXPECT_EQ(ahead, 192 / 16 / 8 * 8);  // whole slices of 8 that fit 192 bytes
+  EXPECT_EQ(ahead, 192 / 16);  // three slices of 32 columns
 }
 
 }  // namespace
