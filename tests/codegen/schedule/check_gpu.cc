@@ -18,6 +18,7 @@
 #include "tests/codegen/schedule/loop_evaluator.h"
 #include "tests/codegen/schedule/run_on_device.h"
 #include "tests/library_matmul_reference.h"
+#include "tests/sanitized.h"
 
 namespace halyard::schedule {
 namespace {
@@ -159,6 +160,13 @@ std::string Difference(const loop::Function& function, const std::vector<TestBuf
   return {};
 }
 
+// Under a sanitizer every schedule is built, but interpreting one in six is enough: what the kernels
+// compute is checked without it.
+bool IsInterpreted(const GpuCheck& check) {
+  static int number = 0;
+  return !HALYARD_SANITIZED || check.breaks || number++ % 6 == 0;
+}
+
 // Multiples of 1/16 that fit 16-bit floats exactly.
 std::vector<TestBuffer> RandomBuffers(const loop::Function& function, LoopEvaluator& evaluator) {
   std::mt19937 random(7);
@@ -259,6 +267,10 @@ std::vector<GpuSeen> CheckGpu(std::string_view text, const Dims& dims, const Gpu
           ASSERT_TRUE(status.ok()) << status.ToString() << kernel::FormatKernel(made);
           EXPECT_LE(WorkgroupBytes(made), target.gpu.workgroup_memory_bytes);
           EXPECT_LE(made.workgroup_size[0], target.gpu.max_workgroup_size);
+        }
+        if (!IsInterpreted(check)) {
+          seen.push_back({name, record, std::move(*built)});
+          continue;
         }
         std::vector<std::vector<uint8_t>> bytes;
         for (size_t b = 0; b < start.size(); ++b)
