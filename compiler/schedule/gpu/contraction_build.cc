@@ -1,25 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of a tile of C: place of the workgroup, the loop over tiles of k with copies ahead of
-// the arithmetic, and the epilogue. Register tiles and matrix fragments differ in what they
-// multiply and in how sums reach the epilogue.
+// The kernel of a tile of C: place of the workgroup and the loop over tiles of k with copies ahead
+// of the arithmetic. The epilogue is in contraction_store.cc.
 #include <algorithm>
 #include <bit>
-#include <deque>
 #include <functional>
 #include <memory>
 
 #include "base/check.h"
-#include "base/gpu_kernel_abi.h"
-#include "compiler/kernel/opcode.h"
-#include "compiler/schedule/common/emitter.h"
-#include "compiler/schedule/common/pieces.h"
-#include "compiler/schedule/common/writer.h"
 #include "compiler/schedule/gpu/contraction.h"
-#include "compiler/schedule/gpu/contraction_stage.h"
-#include "compiler/schedule/gpu/contraction_sum.h"
+#include "compiler/schedule/gpu/contraction_builder.h"
 #include "compiler/schedule/gpu/gemv.h"
-#include "compiler/schedule/gpu/grid.h"
-#include "compiler/schedule/gpu/register_tile.h"
 
 namespace halyard::schedule {
 
@@ -32,131 +22,12 @@ using V = kernel::ValueId;
 
 namespace {
 
-// An epilogue heavier than this is written once per vector position and looped over, where sums
-// come from workgroup memory.
-constexpr double kUnrolledEpilogueWeight = 8;
-constexpr int64_t kUnrolledPasses = 8;    // nor more of them
-constexpr int32_t kTileDepth = 64;        // of the tiles of kGpuWgmma: 128 bytes
-constexpr int64_t kMostBytesAhead = 192;  // of a workitem's operands of the epilogue
-constexpr int64_t kMatrixPadBytes = 16;   // rows of workgroup memory start in different banks
+constexpr int32_t kTileDepth = 64;       // of the tiles of kGpuWgmma: 128 bytes
+constexpr int64_t kMatrixPadBytes = 16;  // rows of workgroup memory start in different banks
 
-class ContractionBuilder {
- public:
-  ContractionBuilder(const loop::Function& function, const loop::Kernel& kernel,
-                     const ScheduleRecord& record, const Target& target, Problem problem)
-      : function_(function),
-        kernel_(kernel),
-        exprs_(*function.exprs),
-        record_(record),
-        tile_(record.tile),
-        target_(target),
-        problem_(std::move(problem)),
-        writer_(KernelName(kernel.name, ""), IndexDType(function, kernel)),
-        emitter_(function, kernel, writer_, GpuEmitterOptions()),
-        rows_(record.swap ? problem_.n : problem_.m),
-        cols_(record.swap ? problem_.m : problem_.n),
-        row_factor_(record.swap ? problem_.b : problem_.a),
-        col_factor_(record.swap ? problem_.a : problem_.b) {}
+}  // namespace
 
-  Result<ScheduledKernel> Build();
-
- private:
-  Status Bad(std::string_view why) const {
-    return InvalidArgument("Schedule '{}' does not fit kernel '{}': {}.", FormatSchedule(record_),
-                           kernel_.name, why);
-  }
-  // False where a part of k may lie beyond its end, or k be empty: nothing is read then.
-  bool HasTiles() const { return tile_.split == 1 && exprs_.RangeOf(problem_.k.extent).lo >= 1; }
-  bool IsWgmma() const { return record_.kind == ScheduleKind::kGpuWgmma; }
-  bool IsMatrix() const { return record_.kind == ScheduleKind::kGpuMatrix || IsWgmma(); }
-
-  Status CheckRecord();
-  Status CheckWgmma() const;
-  void PlaceWorkgroup(Dispatch& dispatch);
-  Status StoreJoined(const Dispatch& dispatch, ScheduledKernel& scheduled);
-  void MakeStages();
-  Status SumOverK();
-  Status SumAhead(V lo, V hi);  // tiles pass through registers
-  Status CopyTile(V tile, V stage, V hi);
-  Status SumCopied(V lo, V hi);  // asynchronous copies
-  Status SumAsync(V lo, V hi);   // and asynchronous products
-  void StartProducts(V row_base, V col_base, std::vector<V>& sums);
-  void Multiply(V row_base, V col_base, std::vector<V>& sums);
-  void MultiplyFragments(V row_base, V col_base, std::vector<V>& sums);
-  std::vector<V> LoadFragments(V row_base, V col_base, int64_t step);
-  void MultiplyStep(std::span<const V> fragments, std::vector<V>& sums);
-  Status StoreItems();
-  Status StoreFragments();
-  Status StoreQuads();
-  // A part of C's tile in workgroup memory, row by row. Its rows come in groups that are item_m
-  // apart in the tile, its columns in groups that are item_n apart.
-  struct Slice {
-    kernel::BufferId buffer = kNone;
-    int64_t height = 0, width = 0, stride = 0;
-    int64_t row_group = 0, col_group = 0;
-  };
-  Status PlanQuadSlice();
-  // Through the epilogue; the slice's first element is at (row_shift, col_shift) of the tile.
-  // `ahead` (empty: none) is what LoadAhead gave for it.
-  Status StoreSlice(const Slice& slice, int64_t row_shift, int64_t col_shift,
-                    std::span<const V> ahead = {});
-  // The operands of the epilogue that are as large as C, for every vector of C that StoreSlice will
-  // write: loads that nothing waits for yet. Empty where StoreSlice is a loop or has no such
-  // operand.
-  Result<std::vector<V>> LoadAhead(const Slice& slice, int64_t row_shift, int64_t col_shift);
-  // Those of the next slices of a quad, as many as registers allow.
-  Status LoadQuadsAhead();
-  // Row and column of a slice in the tile.
-  std::pair<int64_t, int64_t> PlaceOfQuadSlice(int64_t number) const {
-    const int64_t across = tile_.item_n / quad_slice_.col_group;
-    return {number / across * kernel::kRowsOfQuad, number % across * quad_slice_.col_group};
-  }
-  bool IsRolled(const Slice& slice) const;
-  // The place in C of vector `number` of the slice.
-  struct Spot {
-    V row = kNone, col = kNone;  // of the tile's first slice
-    V in_slice = kNone;          // where its sum lies in the slice
-    V is_there = kNone;          // kNone: known to be
-    V mask = kNone;              // of lanes; kNone: all
-  };
-  Spot SpotOf(const Slice& slice, V number, int64_t row_shift, int64_t col_shift);
-  Spot SpotAt(V row, V col, int64_t row_shift, int64_t col_shift);
-  void BeginSpot(const Spot& spot, int64_t row_shift, int64_t col_shift);
-  // One vector of C goes through the epilogue or into the workspace.
-  Status StoreVector(const Spot& spot, int64_t row_shift, int64_t col_shift, V sum,
-                     std::span<const V> ahead = {});
-
-  const loop::Function& function_;
-  const loop::Kernel& kernel_;
-  ExprArena& exprs_;
-  const ScheduleRecord& record_;
-  const GpuTile& tile_;
-  const Target& target_;
-  Problem problem_;
-  Writer writer_;
-  Emitter emitter_;
-  const Side &rows_, &cols_;
-  const Factor &row_factor_, &col_factor_;
-
-  int64_t workitems_ = 0;
-  int row_lanes_ = 1, col_lanes_ = 1;      // of C's vectors in registers
-  RegisterTile items_;                     // kGpuTile
-  MatrixShape shape_;                      // kGpuMatrix
-  int64_t band_rows_ = 0, band_cols_ = 0;  // subgroups (kGpuWgmma: quads) along each side
-  V row_first_ = kNone, col_first_ = kNone, batch_ = kNone, part_ = kNone;
-  V subgroup_ = kNone;
-  V item_row_ = kNone, item_col_ = kNone;  // of this workitem, subgroup or quad, in the tile
-  std::unique_ptr<ContractionStage> row_stage_, col_stage_;
-  std::vector<V> sums_;
-  Slice quad_slice_;                    // kGpuWgmma
-  std::deque<std::vector<V>> ahead_;    // LoadAhead of the slices to come
-  int64_t next_ahead_ = 0;              // the slice after them
-  std::vector<loop::OpId> wide_loads_;  // of the epilogue, as large as C
-  Expr row_symbol_, col_symbol_;
-  kernel::BufferId partial_ = kNone;
-};
-
-Status ContractionBuilder::CheckRecord() {
+Status GpuContractionBuilder::CheckRecord() {
   const auto is_power = [](int64_t v) { return v > 0 && (v & (v - 1)) == 0; };
   if (!is_power(tile_.m) || !is_power(tile_.n) || !is_power(tile_.k) || !is_power(tile_.item_m) ||
       !is_power(tile_.item_n) || tile_.m % tile_.item_m != 0 || tile_.n % tile_.item_n != 0 ||
@@ -204,7 +75,7 @@ Status ContractionBuilder::CheckRecord() {
   return OkStatus();
 }
 
-Status ContractionBuilder::CheckWgmma() const {
+Status GpuContractionBuilder::CheckWgmma() const {
   if (target_.kind != TargetKind::kCuda || target_.gpu.compute_capability != 90) {
     return Bad("only compute capability 9.0 has such matrix units");
   }
@@ -220,7 +91,7 @@ Status ContractionBuilder::CheckWgmma() const {
 }
 
 // Where this workgroup's tile begins, in which batch and part of k it is.
-void ContractionBuilder::PlaceWorkgroup(Dispatch& dispatch) {
+void GpuContractionBuilder::PlaceWorkgroup(Dispatch& dispatch) {
   const Expr row_tiles = exprs_.CeilDiv(rows_.extent, exprs_.Const(tile_.m));
   const Expr col_tiles = exprs_.CeilDiv(cols_.extent, exprs_.Const(tile_.n));
   dispatch.grid[0] = col_tiles;
@@ -271,7 +142,7 @@ void ContractionBuilder::PlaceWorkgroup(Dispatch& dispatch) {
   }
 }
 
-void ContractionBuilder::MakeStages() {
+void GpuContractionBuilder::MakeStages() {
   const auto make = [&](const Factor& factor, const Side& side, int64_t extent,
                         std::string_view name) {
     ContractionStage::Options options;
@@ -309,7 +180,7 @@ void ContractionBuilder::MakeStages() {
   col_stage_->Begin(col_first_);
 }
 
-Status ContractionBuilder::SumOverK() {
+Status GpuContractionBuilder::SumOverK() {
   if (IsMatrix()) {
     Type type{problem_.dtype, 1, FragmentUse::kAccumulator, static_cast<uint16_t>(shape_.m),
               static_cast<uint16_t>(IsWgmma() ? tile_.item_n : shape_.n)};
@@ -332,7 +203,7 @@ Status ContractionBuilder::SumOverK() {
 
 // The tile after the one being multiplied is on its way through registers. With one stage, it is
 // written to memory once everyone has read the last.
-Status ContractionBuilder::SumAhead(V lo, V hi) {
+Status GpuContractionBuilder::SumAhead(V lo, V hi) {
   const V step = writer_.Index(tile_.k), one = writer_.Index(1);
   const size_t row_loads = row_stage_->Nothing().size();
   const auto load = [&](V tile) -> Result<std::vector<V>> {
@@ -401,7 +272,7 @@ Status ContractionBuilder::SumAhead(V lo, V hi) {
 }
 
 // Starts the copies of a tile of k into a stage, unless it lies at or beyond `hi`.
-Status ContractionBuilder::CopyTile(V tile, V stage, V hi) {
+Status GpuContractionBuilder::CopyTile(V tile, V stage, V hi) {
   const V depth = writer_.Index(tile_.k);
   const V row_size = writer_.Index(row_stage_->tile_elements());
   const V col_size = writer_.Index(col_stage_->tile_elements());
@@ -416,7 +287,7 @@ Status ContractionBuilder::CopyTile(V tile, V stage, V hi) {
 // stages - 1 tiles are on their way while one is multiplied. One barrier a step: after it, everyone
 // has left the tile that the next copies overwrite. Fragments are read one step of the matrix shape
 // ahead, the first ones of a tile before the last products of the tile before it.
-Status ContractionBuilder::SumCopied(V lo, V hi) {
+Status GpuContractionBuilder::SumCopied(V lo, V hi) {
   const V one = writer_.Index(1);
   const V row_size = writer_.Index(row_stage_->tile_elements());
   const V col_size = writer_.Index(col_stage_->tile_elements());
@@ -482,7 +353,7 @@ Status ContractionBuilder::SumCopied(V lo, V hi) {
 // As SumCopied, but the products of one tile are still running while those of the next are started:
 // the stage that new copies fill is that of the tile before both, which every quad knows to be
 // multiplied at the barrier. So stages - 2 tiles are on their way.
-Status ContractionBuilder::SumAsync(V lo, V hi) {
+Status GpuContractionBuilder::SumAsync(V lo, V hi) {
   const V one = writer_.Index(1);
   const V row_size = writer_.Index(row_stage_->tile_elements());
   const V col_size = writer_.Index(col_stage_->tile_elements());
@@ -532,7 +403,7 @@ Status ContractionBuilder::SumAsync(V lo, V hi) {
 
 // Places of the quad within its tiles are multiples of 64, whose distance is the same in both
 // layouts.
-void ContractionBuilder::StartProducts(V row_base, V col_base, std::vector<V>& sums) {
+void GpuContractionBuilder::StartProducts(V row_base, V col_base, std::vector<V>& sums) {
   const V side = writer_.Index(64);
   const V row_first = writer_.Add(row_base, writer_.Mul(item_row_, side));
   const V col_first = writer_.Add(col_base, writer_.Mul(item_col_, side));
@@ -554,14 +425,14 @@ void ContractionBuilder::StartProducts(V row_base, V col_base, std::vector<V>& s
   }
 }
 
-void ContractionBuilder::Multiply(V row_base, V col_base, std::vector<V>& sums) {
+void GpuContractionBuilder::Multiply(V row_base, V col_base, std::vector<V>& sums) {
   if (IsMatrix()) return MultiplyFragments(row_base, col_base, sums);
   MultiplyTile(writer_, items_, writer_.Add(row_base, item_row_), writer_.Add(col_base, item_col_),
                sums);
 }
 
 // The fragments of the rows, then those of the columns, at `step` of the tile's depth.
-std::vector<V> ContractionBuilder::LoadFragments(V row_base, V col_base, int64_t step) {
+std::vector<V> GpuContractionBuilder::LoadFragments(V row_base, V col_base, int64_t step) {
   const auto m = static_cast<uint16_t>(shape_.m), n = static_cast<uint16_t>(shape_.n),
              k = static_cast<uint16_t>(shape_.k);
   const Type a_type{shape_.input, 1, FragmentUse::kA, m, k};
@@ -589,7 +460,7 @@ std::vector<V> ContractionBuilder::LoadFragments(V row_base, V col_base, int64_t
   return fragments;
 }
 
-void ContractionBuilder::MultiplyStep(std::span<const V> fragments, std::vector<V>& sums) {
+void GpuContractionBuilder::MultiplyStep(std::span<const V> fragments, std::vector<V>& sums) {
   const auto row_count = static_cast<size_t>(tile_.item_m / shape_.m);
   const auto col_count = static_cast<size_t>(tile_.item_n / shape_.n);
   for (size_t i = 0; i < row_count; ++i) {
@@ -601,7 +472,7 @@ void ContractionBuilder::MultiplyStep(std::span<const V> fragments, std::vector<
   }
 }
 
-void ContractionBuilder::MultiplyFragments(V row_base, V col_base, std::vector<V>& sums) {
+void GpuContractionBuilder::MultiplyFragments(V row_base, V col_base, std::vector<V>& sums) {
   std::vector<V> now = LoadFragments(row_base, col_base, 0);
   for (int64_t step = 0; step < tile_.k; step += shape_.k) {
     std::vector<V> next;
@@ -611,322 +482,7 @@ void ContractionBuilder::MultiplyFragments(V row_base, V col_base, std::vector<V
   }
 }
 
-ContractionBuilder::Spot ContractionBuilder::SpotAt(V row, V col, int64_t row_shift,
-                                                    int64_t col_shift) {
-  Spot spot;
-  spot.row = row, spot.col = col;
-  const V row_at = writer_.Add(row, writer_.Index(row_shift));
-  const V col_at = writer_.Add(col, writer_.Index(col_shift));
-  const bool checks_row = !exprs_.KnownMultipleOf(rows_.extent, tile_.m);
-  const bool checks_col = !exprs_.KnownMultipleOf(cols_.extent, tile_.n);
-  if (checks_row) {
-    spot.is_there = writer_.Compare(Opcode::kLt, row_at, emitter_.Evaluate(rows_.extent));
-  }
-  if (checks_col) {
-    const V total = emitter_.Evaluate(cols_.extent);
-    const V is_col = writer_.Compare(Opcode::kLt, col_at, total);
-    spot.is_there = spot.is_there == kNone ? is_col
-                                           : writer_.Pure(Opcode::kAnd, writer_.TypeOf(is_col),
-                                                          {spot.is_there, is_col});
-    if (!exprs_.KnownMultipleOf(cols_.extent, col_lanes_)) {
-      spot.mask = writer_.Compare(Opcode::kLt, writer_.Iota(writer_.index_dtype(), col_lanes_),
-                                  writer_.Sub(total, col_at));
-    }
-  }
-  return spot;
-}
-
-// What follows, until EndVector, is emitted for the lanes of the spot.
-void ContractionBuilder::BeginSpot(const Spot& spot, int64_t row_shift, int64_t col_shift) {
-  emitter_.Bind(row_symbol_, spot.row);
-  emitter_.Shift(rows_.flat, row_symbol_, row_shift);
-  emitter_.Shift(cols_.flat, col_symbol_, col_shift);
-  emitter_.BeginVector(col_symbol_, spot.col, col_lanes_, /*aligned=*/true, spot.mask);
-}
-
-Status ContractionBuilder::StoreVector(const Spot& spot, int64_t row_shift, int64_t col_shift,
-                                       V sum, std::span<const V> ahead) {
-  if (spot.is_there != kNone) writer_.BeginIf(spot.is_there);
-  if (partial_ != kNone) {
-    const V row_at = writer_.Add(spot.row, writer_.Index(row_shift));
-    const V col_at = writer_.Add(spot.col, writer_.Index(col_shift));
-    const V at =
-        PartialIndex(exprs_, emitter_, writer_, problem_, record_.swap, part_, row_at, col_at);
-    const bool is_aligned = exprs_.KnownMultipleOf(cols_.extent, col_lanes_);
-    writer_.Store(partial_, at, sum, spot.mask, is_aligned ? col_lanes_ : 1);
-  } else {
-    BeginSpot(spot, row_shift, col_shift);
-    emitter_.SetValue(problem_.accumulator, sum);
-    for (size_t i = 0; i < ahead.size(); ++i) {
-      emitter_.SetValue(kernel_.ops[wide_loads_[i]].results[0], ahead[i]);
-    }
-    for (loop::OpId op : problem_.epilogue) {
-      if (!ahead.empty() && std::ranges::count(wide_loads_, op) > 0) continue;
-      HY_TRY(emitter_.EmitOp(op));
-    }
-    emitter_.EndVector();
-  }
-  if (spot.is_there != kNone) writer_.EndIf({});
-  return OkStatus();
-}
-
-Status ContractionBuilder::StoreItems() {
-  const V row = writer_.Add(row_first_, item_row_), col = writer_.Add(col_first_, item_col_);
-  for (int64_t g = 0; g < items_.row_groups; ++g) {
-    for (int64_t i = 0; i < items_.row_lanes; ++i) {
-      for (int64_t c = 0; c < items_.col_groups; ++c) {
-        const int64_t row_shift = g * (tile_.m / items_.row_groups) + i;
-        const int64_t col_shift = c * (tile_.n / items_.col_groups);
-        HY_TRY(StoreVector(SpotAt(row, col, row_shift, col_shift), row_shift, col_shift,
-                           sums_[items_.SumAt(g, i, c)]));
-      }
-    }
-  }
-  return OkStatus();
-}
-
-// One row of fragments of every subgroup at a time: through workgroup memory into vectors of
-// neighbouring columns.
-Status ContractionBuilder::StoreFragments() {
-  Slice slice;
-  slice.stride = tile_.n + 16 * 8 / BitWidth(problem_.dtype);
-  slice.height = band_rows_ * shape_.m;
-  slice.width = slice.col_group = tile_.n;
-  slice.row_group = shape_.m;
-  slice.buffer = writer_.AddAllocation("slice", problem_.dtype, slice.height * slice.stride);
-  const int64_t row_count = tile_.item_m / shape_.m, col_count = tile_.item_n / shape_.n;
-  const V band = writer_.FloorDiv(item_row_, writer_.Index(tile_.item_m), true);
-  for (int64_t i = 0; i < row_count; ++i) {
-    if (i > 0) writer_.Barrier();
-    for (int64_t j = 0; j < col_count; ++j) {
-      V at = writer_.Add(writer_.Mul(band, writer_.Index(shape_.m * slice.stride)), item_col_);
-      at = writer_.Add(at, writer_.Index(j * shape_.n));
-      writer_.Do(Opcode::kFragmentStore,
-                 {at, sums_[static_cast<size_t>(i * col_count + j)], writer_.Index(slice.stride)},
-                 {static_cast<int64_t>(FragmentLayout::kRowMajor), 4}, slice.buffer);
-    }
-    writer_.Barrier();
-    HY_TRY(StoreSlice(slice, i * shape_.m, 0));
-  }
-  return OkStatus();
-}
-
-// For quads: 64 rows and some columns of each at a time.
-Status ContractionBuilder::PlanQuadSlice() {
-  Slice& slice = quad_slice_;
-  slice.height = band_rows_ * kernel::kRowsOfQuad;
-  slice.row_group = kernel::kRowsOfQuad;
-  const int64_t stage_bytes = (row_stage_->tile_elements() + col_stage_->tile_elements()) *
-                              tile_.stages * BitWidth(shape_.input) / 8;
-  // Rows begin in banks 8 apart: the pairs that a subgroup stores at once do not meet.
-  const auto stride_of = [&](int64_t columns) { return band_cols_ * columns + 8; };
-  // How many workgroups a unit has room for.
-  const auto together = [&](int64_t columns) {
-    const int64_t bytes = stage_bytes + slice.height * stride_of(columns) * 4;
-    return (target_.gpu.workgroup_memory_bytes + kWorkgroupOverheadBytes) /
-           (bytes + kWorkgroupOverheadBytes);
-  };
-  slice.col_group = together(64) == together(32) ? 64 : 32;
-  if (together(slice.col_group) == 0) return Bad("too much workgroup memory");
-  slice.width = band_cols_ * slice.col_group;
-  slice.stride = stride_of(slice.col_group);
-  slice.buffer = writer_.AddAllocation("slice", problem_.dtype, slice.height * slice.stride);
-  for (const loop::OpId id : problem_.epilogue) {
-    const loop::Op& op = kernel_.ops[id];
-    if (op.kind != loop::OpKind::kLoad || !op.operands.empty()) continue;
-    const auto runs_along = [&](const Side& side) {
-      return std::ranges::any_of(
-          side.digits, [&](const auto& digit) { return exprs_.DependsOn(op.index, digit.first); });
-    };
-    if (runs_along(rows_) && runs_along(cols_)) wide_loads_.push_back(id);
-  }
-  return OkStatus();
-}
-
-// As StoreFragments. Operands of the epilogue that are as large as C are on their way while the
-// slice before is stored, those of the first slice while the last products run: a workgroup that
-// has the unit to itself would wait for each of them.
-Status ContractionBuilder::StoreQuads() {
-  const Slice& slice = quad_slice_;
-  const Type piece{problem_.dtype, 1, FragmentUse::kAccumulator, 16,
-                   static_cast<uint16_t>(slice.col_group)};
-  const int lanes = kernel::ElementsPerWorkitem(piece);
-  V row = writer_.Mul(writer_.FloorDiv(item_row_, writer_.Index(tile_.item_m), true),
-                      writer_.Index(kernel::kRowsOfQuad));
-  row = writer_.Add(
-      row, writer_.Mul(writer_.FloorMod(subgroup_, writer_.Index(kernel::kSubgroupsOfQuad), true),
-                       writer_.Index(piece.rows)));
-  const V col = writer_.Mul(writer_.FloorDiv(item_col_, writer_.Index(tile_.item_n), true),
-                            writer_.Index(slice.col_group));
-  const V at = writer_.Add(writer_.Mul(row, writer_.Index(slice.stride)), col);
-  const int64_t parts = tile_.item_n / slice.col_group;
-  for (int64_t number = 0; number < static_cast<int64_t>(sums_.size()) * parts; ++number) {
-    const auto [row_shift, col_shift] = PlaceOfQuadSlice(number);
-    const V sum = sums_[static_cast<size_t>(number / parts)];
-    const int all = kernel::ElementsPerWorkitem(writer_.TypeOf(sum));
-    const V elements = writer_.Value(Opcode::kFragmentElements,
-                                     Type{problem_.dtype, static_cast<uint16_t>(all)}, {sum});
-    // The elements of neighbouring columns are neighbours (PlaceInFragment).
-    std::vector<int64_t> own;
-    for (int e = 0; e < lanes; ++e) own.push_back(number % parts * lanes + e);
-    const V part =
-        writer_.Pure(Opcode::kShuffle, Type{problem_.dtype, static_cast<uint16_t>(lanes)},
-                     {elements, elements}, own);
-    const V fragment = writer_.Value(Opcode::kFragmentOf, piece, {part});
-    if (number > 0) writer_.Barrier();
-    if (!ahead_.empty()) HY_TRY(LoadQuadsAhead());
-    writer_.Do(Opcode::kFragmentStore, {at, fragment, writer_.Index(slice.stride)},
-               {static_cast<int64_t>(FragmentLayout::kRowMajor), 4}, slice.buffer);
-    writer_.Barrier();
-    HY_TRY(StoreSlice(slice, row_shift, col_shift,
-                      ahead_.empty() ? std::span<const V>{} : ahead_.front()));
-    if (!ahead_.empty()) ahead_.pop_front();
-  }
-  return OkStatus();
-}
-
-Status ContractionBuilder::LoadQuadsAhead() {
-  const int64_t count = tile_.item_m / kernel::kRowsOfQuad * (tile_.item_n / quad_slice_.col_group);
-  const auto bytes_of = [&](const std::vector<V>& loaded) {
-    int64_t bytes = 0;
-    for (const V value : loaded) {
-      const Type type = writer_.TypeOf(value);
-      bytes += int64_t{type.lanes} * BitWidth(type.dtype) / 8;
-    }
-    return bytes;
-  };
-  while (next_ahead_ < count) {
-    // Slices are alike.
-    if (!ahead_.empty() && bytes_of(ahead_.front()) * (std::ssize(ahead_) + 1) > kMostBytesAhead) {
-      break;
-    }
-    const auto [row_shift, col_shift] = PlaceOfQuadSlice(next_ahead_);
-    HY_ASSIGN(std::vector<V> loaded, LoadAhead(quad_slice_, row_shift, col_shift));
-    if (loaded.empty()) break;
-    ahead_.push_back(std::move(loaded));
-    ++next_ahead_;
-  }
-  return OkStatus();
-}
-
-bool ContractionBuilder::IsRolled(const Slice& slice) const {
-  const int64_t total = slice.height * slice.width / col_lanes_;
-  const int64_t passes = (total + workitems_ - 1) / workitems_;
-  return passes > kUnrolledPasses ||
-         (passes > 1 && problem_.epilogue_weight > kUnrolledEpilogueWeight);
-}
-
-ContractionBuilder::Spot ContractionBuilder::SpotOf(const Slice& slice, V number, int64_t row_shift,
-                                                    int64_t col_shift) {
-  const int64_t vectors = slice.width / col_lanes_;
-  // A place in the slice as one in the tile.
-  const auto in_tile = [&](V place, int64_t group, int64_t apart) {
-    const V first =
-        writer_.Mul(writer_.FloorDiv(place, writer_.Index(group), true), writer_.Index(apart));
-    return writer_.Add(first, writer_.FloorMod(place, writer_.Index(group), true));
-  };
-  const V row = writer_.FloorDiv(number, writer_.Index(vectors), true);
-  const V col = writer_.Mul(writer_.FloorMod(number, writer_.Index(vectors), true),
-                            writer_.Index(col_lanes_));
-  const V tile_row = in_tile(row, slice.row_group, tile_.item_m);
-  const V tile_col =
-      slice.col_group == slice.width ? col : in_tile(col, slice.col_group, tile_.item_n);
-  Spot spot = SpotAt(writer_.Add(row_first_, tile_row), writer_.Add(col_first_, tile_col),
-                     row_shift, col_shift);
-  spot.in_slice = writer_.Add(writer_.Mul(row, writer_.Index(slice.stride)), col);
-  return spot;
-}
-
-Result<std::vector<V>> ContractionBuilder::LoadAhead(const Slice& slice, int64_t row_shift,
-                                                     int64_t col_shift) {
-  std::vector<V> all;
-  const int64_t total = slice.height * slice.width / col_lanes_;
-  if (wide_loads_.empty() || IsRolled(slice) || total % workitems_ != 0) return all;
-  const V id = writer_.WorkitemId(0);
-  for (int64_t p = 0; p < total / workitems_; ++p) {
-    const V number = writer_.Add(id, writer_.Index(p * workitems_));
-    const Spot spot = SpotOf(slice, number, row_shift, col_shift);
-    if (spot.is_there != kNone) writer_.BeginIf(spot.is_there);
-    BeginSpot(spot, row_shift, col_shift);
-    std::vector<V> loaded;
-    for (const loop::OpId op : wide_loads_) {
-      HY_TRY(emitter_.EmitOp(op));
-      loaded.push_back(emitter_.ValueOf(kernel_.ops[op].results[0]));
-    }
-    emitter_.EndVector();
-    if (spot.is_there != kNone) {
-      std::vector<V> nothing;
-      writer_.BeginElse(loaded);
-      for (const V value : loaded) {
-        const Type type = writer_.TypeOf(value);
-        nothing.push_back(writer_.Const(type.dtype, 0, type.lanes));
-      }
-      loaded = writer_.EndIf(nothing);
-    }
-    all.insert(all.end(), loaded.begin(), loaded.end());
-  }
-  return all;
-}
-
-Status ContractionBuilder::StoreSlice(const Slice& slice, int64_t row_shift, int64_t col_shift,
-                                      std::span<const V> ahead) {
-  const int64_t total = slice.height * slice.width / col_lanes_;
-  const int64_t passes = (total + workitems_ - 1) / workitems_;
-  const V id = writer_.WorkitemId(0);
-  const auto one_pass = [&](V number, std::span<const V> loaded) -> Status {
-    const V is_there = total % workitems_ == 0
-                           ? kNone
-                           : writer_.Compare(Opcode::kLt, number, writer_.Index(total));
-    if (is_there != kNone) writer_.BeginIf(is_there);
-    const Spot spot = SpotOf(slice, number, row_shift, col_shift);
-    const V sum = writer_.Load(slice.buffer, spot.in_slice, col_lanes_, false,
-                               std::min<int64_t>(col_lanes_, 16 * 8 / BitWidth(problem_.dtype)));
-    HY_TRY(StoreVector(spot, row_shift, col_shift, sum, loaded));
-    if (is_there != kNone) writer_.EndIf({});
-    return OkStatus();
-  };
-  if (IsRolled(slice)) {
-    const Writer::Loop loop =
-        writer_.BeginFor(writer_.Index(0), writer_.Index(passes), writer_.Index(1), {}, true);
-    HY_TRY(one_pass(writer_.Add(writer_.Mul(loop.variable, writer_.Index(workitems_)), id), {}));
-    writer_.EndFor({});
-    return OkStatus();
-  }
-  const size_t each = ahead.size() / static_cast<size_t>(passes);
-  for (int64_t p = 0; p < passes; ++p) {
-    HY_TRY(one_pass(writer_.Add(id, writer_.Index(p * workitems_)),
-                    ahead.subspan(static_cast<size_t>(p) * each, each)));
-  }
-  return OkStatus();
-}
-
-// The workgroups of a tile leave their parts in memory; the last one adds them and stores the tile.
-Status ContractionBuilder::StoreJoined(const Dispatch& dispatch, ScheduledKernel& scheduled) {
-  const Expr tiles =
-      exprs_.Mul(exprs_.Mul(dispatch.grid[0], dispatch.grid[1]), problem_.batch.extent);
-  const int64_t bytes = BitWidth(problem_.dtype) / 8;
-  if (exprs_.RangeOf(tiles).hi > INT32_MAX / bytes / tile_.split / tile_.m / tile_.n) {
-    return Bad("there are too many tiles to join");
-  }
-  PartsOfTile place;
-  AddJoin(exprs_, emitter_, problem_, tiles, tile_, scheduled, &place);
-  place.tile = batch_;
-  for (const int axis : {1, 0}) {
-    if (exprs_.IsConst(dispatch.grid[axis], 1)) continue;
-    place.tile = writer_.Add(writer_.Mul(place.tile, emitter_.Evaluate(dispatch.grid[axis])),
-                             writer_.WorkgroupId(axis));
-  }
-  place.part = part_;
-  place.subgroup = subgroup_;
-  place.split = tile_.split;
-  place.subgroups = workitems_ / target_.gpu.subgroup_size;
-  sums_ = BeginJoined(writer_, place, sums_);
-  HY_TRY(IsWgmma() ? StoreQuads() : StoreFragments());
-  writer_.EndIf({});
-  return OkStatus();
-}
-
-Result<ScheduledKernel> ContractionBuilder::Build() {
+Result<ScheduledKernel> GpuContractionBuilder::Build() {
   HY_TRY(CheckRecord());
   writer_.SetWorkgroup(workitems_, IsMatrix() ? target_.gpu.subgroup_size : 0);
   for (const Side* side : {&problem_.batch, &problem_.m, &problem_.n, &problem_.k}) {
@@ -982,8 +538,6 @@ Result<ScheduledKernel> ContractionBuilder::Build() {
   return scheduled;
 }
 
-}  // namespace
-
 Result<ScheduledKernel> BuildGpuContraction(const loop::Function& function, uint32_t kernel,
                                             const ScheduleRecord& record, const Target& target) {
   if (record.kind == ScheduleKind::kGpuVector) return BuildGemv(function, kernel, record, target);
@@ -993,7 +547,8 @@ Result<ScheduledKernel> BuildGpuContraction(const loop::Function& function, uint
     return InvalidArgument("Schedule '{}' needs a contraction; kernel '{}' is none: {}.",
                            FormatSchedule(record), function.kernels[kernel].name, why);
   }
-  return ContractionBuilder(function, function.kernels[kernel], record, target, std::move(*problem))
+  return GpuContractionBuilder(function, function.kernels[kernel], record, target,
+                               std::move(*problem))
       .Build();
 }
 
