@@ -16,11 +16,12 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
 endif()
-# They take a third off a build from nothing, which ccache does better. A missing include shows without them only.
-if(CCACHE)
-  set(HALYARD_PRECOMPILED_DEFAULT OFF)
-else()
+# For Clang, a quarter off a build from nothing, which ccache does better. GCC 12 warns about the standard library
+# where it comes precompiled. A missing include shows without them only.
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang AND NOT CCACHE)
   set(HALYARD_PRECOMPILED_DEFAULT ON)
+else()
+  set(HALYARD_PRECOMPILED_DEFAULT OFF)
 endif()
 option(HALYARD_PRECOMPILED_HEADERS "Compile common headers once." ${HALYARD_PRECOMPILED_DEFAULT})
 find_program(MOLD mold)
