@@ -13,3 +13,14 @@
 #ifndef HALYARD_SANITIZED
 #define HALYARD_SANITIZED 0
 #endif
+
+namespace halyard::testing {
+
+// Whether this call is to do the work: always, but under a sanitizer one call in `n`, the first
+// among them.
+inline bool IsTurn(int n) {
+  static int calls = 0;
+  return !HALYARD_SANITIZED || calls++ % n == 0;
+}
+
+}  // namespace halyard::testing

@@ -174,12 +174,15 @@ Status GpuContractionBuilder::StoreQuads() {
                             writer_.Index(slice.col_group));
   const V at = writer_.Add(writer_.Mul(row, writer_.Index(slice.stride)), col);
   const int64_t parts = tile_.item_n / slice.col_group;
-  for (int64_t number = 0; number < static_cast<int64_t>(sums_.size()) * parts; ++number) {
+  V elements = kNone;  // of the sum that the slice is of
+  for (int64_t number = 0; number < std::ssize(sums_) * parts; ++number) {
     const auto [row_shift, col_shift] = PlaceOfQuadSlice(number);
-    const V sum = sums_[static_cast<size_t>(number / parts)];
-    const int all = kernel::ElementsPerWorkitem(writer_.TypeOf(sum));
-    const V elements = writer_.Value(Opcode::kFragmentElements,
-                                     Type{problem_.dtype, static_cast<uint16_t>(all)}, {sum});
+    if (number % parts == 0) {
+      const V sum = sums_[static_cast<size_t>(number / parts)];
+      const int all = kernel::ElementsPerWorkitem(writer_.TypeOf(sum));
+      elements = writer_.Value(Opcode::kFragmentElements,
+                               Type{problem_.dtype, static_cast<uint16_t>(all)}, {sum});
+    }
     // The elements of neighbouring columns are neighbours (PlaceInFragment).
     std::vector<int64_t> own;
     for (int e = 0; e < lanes; ++e) own.push_back(number % parts * lanes + e);
