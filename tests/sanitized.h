@@ -14,7 +14,7 @@
 #define HALYARD_SANITIZED 0
 #endif
 
-namespace halyard::testing {
+namespace halyard {
 
 // Whether this call is to do the work: always, but under a sanitizer one call in `n`, the first
 // among them.
@@ -23,4 +23,4 @@ inline bool IsTurn(int n) {
   return !HALYARD_SANITIZED || calls++ % n == 0;
 }
 
-}  // namespace halyard::testing
+}  // namespace halyard

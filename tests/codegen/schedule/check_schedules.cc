@@ -249,7 +249,7 @@ void CheckOn(std::span<const char* const> targets, std::string_view text, const 
         if (seen && rank > enumerated) seen->push_back(record_text + " (added)");
         bool native = is_tried && compile && runnable.count(name) > 0;
         // Under a sanitizer every schedule is built and some are interpreted, as in check_gpu.cc.
-        const int first = halyard::testing::IsTurn(6) ? 0 : 1;
+        const int first = halyard::IsTurn(6) ? 0 : 1;
         for (int way = first; way < (native ? 2 : 1); ++way) {
           SCOPED_TRACE(fmt::format("{} kernel {} '{}' {}", name, k, record_text,
                                    way == 0 ? "interpreted" : "native"));
