@@ -21,7 +21,7 @@ namespace halyard::runtime {
 namespace {
 
 constexpr std::string_view kMarker = "\x0a\x08location\x12";
-constexpr size_t kPieceBytes = size_t{1} << 20;
+constexpr size_t kReadBytes = size_t{1} << 20;
 constexpr size_t kMaxPathBytes = 4095;
 
 void FindLocations(std::string_view bytes, std::set<std::string>& out) {
@@ -62,10 +62,10 @@ Result<uint64_t> HashFile(const std::string& path, std::set<std::string>* locati
   }
   Hasher hasher;
   constexpr size_t kOverlap = kMarker.size() + 2 + kMaxPathBytes;
-  std::vector<uint8_t> piece(kOverlap + kPieceBytes);
+  std::vector<uint8_t> piece(kOverlap + kReadBytes);
   size_t kept = 0;
   while (true) {
-    const ssize_t got = read(descriptor, piece.data() + kept, kPieceBytes);
+    const ssize_t got = read(descriptor, piece.data() + kept, kReadBytes);
     if (got < 0) {
       if (errno == EINTR) continue;
       const int error = errno;

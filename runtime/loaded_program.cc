@@ -15,7 +15,7 @@ namespace halyard::runtime {
 
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{16} << 20;
+constexpr int64_t kUploadBytes = int64_t{16} << 20;
 
 // For one piece of staging memory after the other: `before`, the copy that `queue` queues, the wait
 // for it, `after`.
@@ -23,12 +23,12 @@ template <typename Before, typename Queue, typename After>
 Status InPieces(hal::Device& device, int64_t total, Before before, Queue queue, After after) {
   if (total == 0) return OkStatus();
   HY_ASSIGN(const auto staging,
-            device.AllocateBuffer(hal::MemoryKind::kStaging, std::min(kPieceBytes, total)));
+            device.AllocateBuffer(hal::MemoryKind::kStaging, std::min(kUploadBytes, total)));
   HY_ASSIGN(const auto semaphore, device.CreateSemaphore(0));
   HY_ASSIGN(uint8_t * mapped, staging->Map(0, staging->size_bytes()));
   uint64_t step = 0;
-  for (int64_t at = 0; at < total; at += kPieceBytes) {
-    const hal::BufferRange piece{staging.get(), 0, std::min(kPieceBytes, total - at)};
+  for (int64_t at = 0; at < total; at += kUploadBytes) {
+    const hal::BufferRange piece{staging.get(), 0, std::min(kUploadBytes, total - at)};
     HY_TRY(before(mapped, at, piece));
     const hal::SemaphorePoint done{semaphore.get(), ++step};
     hal::Ordering ordering;

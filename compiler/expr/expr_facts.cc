@@ -10,17 +10,6 @@
 
 namespace halyard {
 
-namespace {
-
-uint64_t Magnitude(int64_t v) { return v < 0 ? uint64_t{0} - static_cast<uint64_t>(v) : v; }
-
-int64_t Gcd(int64_t a, int64_t b) {
-  uint64_t g = std::gcd(Magnitude(a), Magnitude(b));
-  return g > static_cast<uint64_t>(INT64_MAX) ? 1 : static_cast<int64_t>(g);
-}
-
-}  // namespace
-
 int64_t ExprArena::Impl::KnownDivisor(Expr e) const {
   const Node& node = at(e);
   switch (node.kind) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -47,6 +48,16 @@ struct Monomial {
   int64_t coefficient = 1;
   std::vector<Expr> atoms;  // structural order
 };
+
+inline uint64_t Magnitude(int64_t v) {
+  return v < 0 ? uint64_t{0} - static_cast<uint64_t>(v) : static_cast<uint64_t>(v);
+}
+
+// gcd(|a|, |b|); 1 where it is no int64_t.
+inline int64_t Gcd(int64_t a, int64_t b) {
+  const uint64_t g = std::gcd(Magnitude(a), Magnitude(b));
+  return g > static_cast<uint64_t>(INT64_MAX) ? 1 : static_cast<int64_t>(g);
+}
 
 struct ExprArena::Impl {
   struct Node {

@@ -11,13 +11,6 @@ namespace halyard {
 
 namespace {
 
-uint64_t Magnitude(int64_t v) { return v < 0 ? uint64_t{0} - static_cast<uint64_t>(v) : v; }
-
-// gcd(|a|, b) for b > 0; b where a is 0.
-int64_t Gcd(int64_t a, int64_t b) {
-  return static_cast<int64_t>(std::gcd(Magnitude(a), static_cast<uint64_t>(b)));
-}
-
 // Rules may build expressions whose rules build expressions; the count bounds that.
 struct DepthGuard {
   explicit DepthGuard(int& depth) : depth(depth) { ++depth; }

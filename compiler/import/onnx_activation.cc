@@ -140,7 +140,7 @@ std::vector<V> ImportFastGelu(NodeContext& c) {
   return {GeluTanh(c.Has(1) ? x + c.In(1) : x)};
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kActivationRows[] = {
     {"Celu", 12, 0, 1, 1, 1, "alpha", ImportCelu},
     {"Elu", 6, 0, 1, 1, 1, "alpha", ImportElu},
     {"Gelu", 20, 0, 1, 1, 1, "approximate", ImportGelu},
@@ -169,7 +169,7 @@ constexpr ImportRow kMicrosoftRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> ActivationRows() { return kRows; }
+std::span<const ImportRow> ActivationRows() { return kActivationRows; }
 std::span<const ImportRow> MicrosoftRows() { return kMicrosoftRows; }
 
 }  // namespace halyard::onnx

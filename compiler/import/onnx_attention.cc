@@ -381,7 +381,7 @@ std::vector<V> ImportLinearAttention(NodeContext& c) {
   return {c.Cast(y, c.DTypeOf(c.In(0))), c.Cast(state, state_dtype)};
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kAttentionRows[] = {
     {"Attention", 23, 0, 3, 7, 4,
      "is_causal kv_num_heads left_window_size q_num_heads qk_matmul_output_mode right_window_size "
      "scale softcap softmax_precision",
@@ -394,6 +394,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> AttentionRows() { return kRows; }
+std::span<const ImportRow> AttentionRows() { return kAttentionRows; }
 
 }  // namespace halyard::onnx

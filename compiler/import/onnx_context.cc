@@ -149,6 +149,23 @@ std::vector<int64_t> NodeContext::Ints(std::string_view name, std::vector<int64_
   return attribute->ints;
 }
 
+std::vector<int64_t> NodeContext::PerAxis(std::string_view name, size_t count, int64_t fallback,
+                                          int64_t least, int64_t most) {
+  std::vector<int64_t> values = Ints(name, std::vector<int64_t>(count, fallback));
+  if (ok() && values.size() != count) {
+    Fail(InvalidArgument("Attribute '{}' has {}; {} are needed.", name,
+                         Counted(values.size(), "element"), count));
+  }
+  for (const int64_t value : values) {
+    if (value < least || value > most) {
+      Fail(OutOfRange("Attribute '{}' holds {}; it must lie in [{}, {}].", name, value, least,
+                      most));
+    }
+  }
+  values.resize(count, fallback);
+  return values;
+}
+
 std::vector<double> NodeContext::Floats(std::string_view name, std::vector<double> fallback) {
   const AttributeProto* attribute = Find(name);
   if (attribute == nullptr || !ok()) return fallback;
@@ -409,6 +426,10 @@ V NodeContext::Squeeze(V x, const std::vector<int64_t>& axes) {
 
 V NodeContext::Iota(DType dtype, const std::vector<Expr>& dims, int64_t axis) {
   return Op("iota", {}, {{"shape", dims}, {"axis", axis}, {"dtype", dtype}});
+}
+
+Expr NodeContext::FreshSymbol(std::string_view kind) {
+  return exprs().Dim(fmt::format("{}_{}", kind, b.module().nodes.size()));
 }
 
 V NodeContext::Ints64(std::span<const int64_t> values) {

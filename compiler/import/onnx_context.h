@@ -83,6 +83,9 @@ class NodeContext {
   double Float(std::string_view name, double fallback);
   std::string String(std::string_view name, std::string_view fallback);
   std::vector<int64_t> Ints(std::string_view name, std::vector<int64_t> fallback = {});
+  // One value in [least, most] for each of `count` axes.
+  std::vector<int64_t> PerAxis(std::string_view name, size_t count, int64_t fallback, int64_t least,
+                               int64_t most);
   std::vector<double> Floats(std::string_view name, std::vector<double> fallback = {});
   const GraphProto* Body(std::string_view name);
 
@@ -98,6 +101,8 @@ class NodeContext {
   std::vector<int64_t> ConstDims(V v, std::string_view what);
   ExprArena& exprs() { return b.exprs(); }
   Expr Const(int64_t value) { return exprs().Const(value); }
+  // A symbol of the node's own, for a dim that only a run tells.
+  Expr FreshSymbol(std::string_view kind);
   std::vector<Expr> Consts(std::span<const int64_t> values);
 
   // What is known about a value before the run.

@@ -69,10 +69,6 @@ bool RunsToTheEnd(NodeContext& c, uint32_t region) {
   return tensor.ok() && tensor->elements() == 1 && graph::LoadInt(*tensor, 0) != 0;
 }
 
-Expr FreshSymbol(NodeContext& c, std::string_view kind) {
-  return c.exprs().Dim(fmt::format("{}_{}", kind, c.b.module().nodes.size()));
-}
-
 std::vector<V> ImportLoop(NodeContext& c) {
   const GraphProto* body = c.Body("body");
   if (!c.ok()) return {};
@@ -119,7 +115,7 @@ std::vector<V> ImportLoop(NodeContext& c) {
                                                        : c.exprs().Max((*known)[0], c.Const(0));
       }
     }
-    attributes["trips"] = std::vector<Expr>{count.valid() ? count : FreshSymbol(c, "trips")};
+    attributes["trips"] = std::vector<Expr>{count.valid() ? count : c.FreshSymbol("trips")};
   }
   return c.Ops("loop", operands, std::move(attributes), {*region});
 }
@@ -211,7 +207,7 @@ std::vector<V> ImportScan(NodeContext& c) {
   return results;
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kControlRows[] = {
     {"If", 1, 0, 1, 1, -1, "else_branch then_branch", ImportIf},
     {"Loop", 1, 0, 2, -1, -1, "body", ImportLoop, "carried values keep their shapes"},
     {"Scan", 9, 0, 1, -1, -1,
@@ -222,6 +218,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> ControlRows() { return kRows; }
+std::span<const ImportRow> ControlRows() { return kControlRows; }
 
 }  // namespace halyard::onnx

@@ -23,36 +23,18 @@ struct Window {
   std::vector<int64_t> high;
 };
 
-std::vector<int64_t> PerAxis(NodeContext& c, std::string_view name, size_t count, int64_t fallback,
-                             int64_t least) {
-  std::vector<int64_t> values = c.Ints(name);
-  if (!c.HasAttribute(name)) values.assign(count, fallback);
-  if (values.size() != count) {
-    c.Fail(InvalidArgument("Attribute '{}' has {}; there are {} spatial axes.", name,
-                           Counted(values.size(), "element"), count));
-    values.assign(count, fallback);
-  }
-  for (const int64_t value : values) {
-    if (value < least || value > kMaxWindow) {
-      c.Fail(OutOfRange("Attribute '{}' holds {}; it must lie in [{}, {}].", name, value, least,
-                        kMaxWindow));
-    }
-  }
-  return values;
-}
-
 // Reads strides, dilations, pads and auto_pad for windows of `size` over `x`.
 Window ReadWindow(NodeContext& c, V x, std::vector<int64_t> size) {
   const size_t n = size.size();
   Window w;
   w.size = std::move(size);
-  w.strides = PerAxis(c, "strides", n, 1, 1);
-  w.dilations = PerAxis(c, "dilations", n, 1, 1);
+  w.strides = c.PerAxis("strides", n, 1, 1, kMaxWindow);
+  w.dilations = c.PerAxis("dilations", n, 1, 1, kMaxWindow);
   w.low.assign(n, 0);
   w.high.assign(n, 0);
   const std::string auto_pad = c.String("auto_pad", "NOTSET");
   if (auto_pad == "NOTSET" || auto_pad.empty()) {
-    const std::vector<int64_t> pads = PerAxis(c, "pads", 2 * n, 0, -kMaxWindow);
+    const std::vector<int64_t> pads = c.PerAxis("pads", 2 * n, 0, -kMaxWindow, kMaxWindow);
     std::copy_n(pads.begin(), n, w.low.begin());
     std::copy_n(pads.begin() + static_cast<int64_t>(n), n, w.high.begin());
   } else if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
@@ -216,10 +198,10 @@ std::vector<V> ImportConvTranspose(NodeContext& c) {
   if (!c.ok()) return {};
   Window window;
   window.size = size;
-  window.strides = PerAxis(c, "strides", n, 1, 1);
-  window.dilations = PerAxis(c, "dilations", n, 1, 1);
-  std::vector<int64_t> extra = PerAxis(c, "output_padding", n, 0, 0);
-  const std::vector<int64_t> pads = PerAxis(c, "pads", 2 * n, 0, -kMaxWindow);
+  window.strides = c.PerAxis("strides", n, 1, 1, kMaxWindow);
+  window.dilations = c.PerAxis("dilations", n, 1, 1, kMaxWindow);
+  std::vector<int64_t> extra = c.PerAxis("output_padding", n, 0, 0, kMaxWindow);
+  const std::vector<int64_t> pads = c.PerAxis("pads", 2 * n, 0, -kMaxWindow, kMaxWindow);
   window.low.assign(pads.begin(), pads.begin() + static_cast<int64_t>(n));
   window.high.assign(pads.begin() + static_cast<int64_t>(n), pads.end());
   const std::string auto_pad = c.String("auto_pad", "NOTSET");
@@ -300,7 +282,7 @@ std::vector<int64_t> PoolSize(NodeContext& c, V x) {
     c.Fail(InvalidArgument("Attribute 'kernel_shape' is missing."));
     return {};
   }
-  return PerAxis(c, "kernel_shape", n, 1, 1);
+  return c.PerAxis("kernel_shape", n, 1, 1, kMaxWindow);
 }
 
 Attributes PoolAttributes(const Window& w) {
@@ -472,7 +454,7 @@ std::vector<V> ImportGlobalLpPool(NodeContext& c) {
   return {Root(c, c.Reduce("reduce_sum", Power(c, x, p), SpatialAxes(c, x), true), p)};
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kConvRows[] = {
     {"AveragePool", 7, 0, 1, 1, 1,
      "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides", ImportAveragePool},
     {"CausalConvWithState", 27, 0, 2, 4, 2, "activation", ImportCausalConvWithState},
@@ -496,6 +478,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> ConvRows() { return kRows; }
+std::span<const ImportRow> ConvRows() { return kConvRows; }
 
 }  // namespace halyard::onnx

@@ -32,10 +32,6 @@ Boxes ReadBoxes(NodeContext& c, V boxes, bool is_centred) {
   return out;
 }
 
-Expr FreshSymbol(NodeContext& c, std::string_view kind) {
-  return c.exprs().Dim(fmt::format("{}_{}", kind, c.b.module().nodes.size()));
-}
-
 std::vector<V> ImportNonMaxSuppression(NodeContext& c) {
   const V boxes = c.In(0);
   V scores = c.In(1);
@@ -93,13 +89,13 @@ std::vector<V> ImportNonMaxSuppression(NodeContext& c) {
   const V chosen = c.Squeeze(c.Select(is_found, best, c.Integer(DType::kI64, -1)), {2});
   const V goes_on = c.Reduce("reduce_any", c.Binary("gt", rest, none), {0, 1, 2}, false);
   const uint32_t region = body.Close({goes_on.id, rest.id, chosen.id});
-  const Expr trips = FreshSymbol(c, "trips");
+  const Expr trips = c.FreshSymbol("trips");
   const std::vector<V> made = c.Ops(
       "loop", operands, {{"carried", int64_t{1}}, {"trips", std::vector<Expr>{trips}}}, {region});
   if (!c.ok()) return {};
   const V picks = c.Transpose(made[1], {1, 2, 0});  // [b, classes, trips], -1: none
   const V places = c.Op("nonzero", {c.Binary("ge", picks, c.Integer(DType::kI64, 0))},
-                        {{"count", std::vector<Expr>{FreshSymbol(c, "count")}}});
+                        {{"count", std::vector<Expr>{c.FreshSymbol("count")}}});
   if (!c.ok()) return {};
   const V rows = c.Transpose(places, {1, 0});
   const V parts[] = {
@@ -108,13 +104,13 @@ std::vector<V> ImportNonMaxSuppression(NodeContext& c) {
   return {c.Concat(parts, 1)};
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kDetectionRows[] = {
     {"NonMaxSuppression", 10, 0, 2, 5, 1, "center_point_box", ImportNonMaxSuppression,
      "interpreted, as a loop"},
 };
 
 }  // namespace
 
-std::span<const ImportRow> DetectionRows() { return kRows; }
+std::span<const ImportRow> DetectionRows() { return kDetectionRows; }
 
 }  // namespace halyard::onnx

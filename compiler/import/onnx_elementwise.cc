@@ -201,7 +201,7 @@ std::vector<V> ImportOptionalHasElement(NodeContext& c) {
   return {c.Number(DType::kBool, c.Has(0) ? 1 : 0)};
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kElementwiseRows[] = {
     {"Abs", 6, 0, 1, 1, 1, "", ImportUnary},
     {"Acos", 7, 0, 1, 1, 1, "", ImportUnary},
     {"Acosh", 9, 0, 1, 1, 1, "", ImportUnary},
@@ -263,6 +263,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> ElementwiseRows() { return kRows; }
+std::span<const ImportRow> ElementwiseRows() { return kElementwiseRows; }
 
 }  // namespace halyard::onnx

@@ -11,24 +11,6 @@ namespace {
 constexpr int64_t kMostWindow = int64_t{1} << 12;
 constexpr int64_t kMostDim = int64_t{1} << 31;
 
-// Attribute `name`, one value in [least, 2^31] per axis.
-std::vector<int64_t> PerAxis(NodeContext& c, std::string_view name, size_t count, int64_t fallback,
-                             int64_t least) {
-  std::vector<int64_t> values = c.Ints(name, std::vector<int64_t>(count, fallback));
-  if (c.ok() && values.size() != count) {
-    c.Fail(InvalidArgument("Attribute '{}' has {}; {} are needed.", name,
-                           Counted(values.size(), "element"), count));
-  }
-  for (const int64_t value : values) {
-    if (value < least || value > kMostDim) {
-      c.Fail(OutOfRange("Attribute '{}' holds {}; it must lie in [{}, {}].", name, value, least,
-                        kMostDim));
-    }
-  }
-  values.resize(count, fallback);
-  return values;
-}
-
 // Sums windows back to where they were taken from: a transposed convolution whose weights are 1 at
 // the place of each row of x[n, c * window, blocks].
 std::vector<V> ImportCol2Im(NodeContext& c) {
@@ -37,9 +19,9 @@ std::vector<V> ImportCol2Im(NodeContext& c) {
   const std::vector<int64_t> window = c.IntsOf(2, "block_shape");
   if (!c.ok()) return {};
   const size_t n = image.size();
-  const std::vector<int64_t> strides = PerAxis(c, "strides", n, 1, 1);
-  const std::vector<int64_t> dilations = PerAxis(c, "dilations", n, 1, 1);
-  const std::vector<int64_t> pads = PerAxis(c, "pads", 2 * n, 0, 0);
+  const std::vector<int64_t> strides = c.PerAxis("strides", n, 1, 1, kMostDim);
+  const std::vector<int64_t> dilations = c.PerAxis("dilations", n, 1, 1, kMostDim);
+  const std::vector<int64_t> pads = c.PerAxis("pads", 2 * n, 0, 0, kMostDim);
   const std::vector<int64_t> dims = c.ConstDims(x, "The input");
   if (!c.ok()) return {};
   int64_t places = 1;
@@ -112,9 +94,9 @@ std::vector<V> ImportMaxUnpool(NodeContext& c) {
                            Counted(dims.size(), "dimension"), c.Rank(indices)));
     return {};
   }
-  const std::vector<int64_t> window = PerAxis(c, "kernel_shape", n, 1, 1);
-  const std::vector<int64_t> strides = PerAxis(c, "strides", n, 1, 1);
-  const std::vector<int64_t> pads = PerAxis(c, "pads", 2 * n, 0, 0);
+  const std::vector<int64_t> window = c.PerAxis("kernel_shape", n, 1, 1, kMostDim);
+  const std::vector<int64_t> strides = c.PerAxis("strides", n, 1, 1, kMostDim);
+  const std::vector<int64_t> pads = c.PerAxis("pads", 2 * n, 0, 0, kMostDim);
   if (!c.ok()) return {};
   ExprArena& e = c.exprs();
   std::vector<Expr> out = {dims[0], dims[1]};
@@ -153,7 +135,7 @@ std::vector<V> ImportMaxUnpool(NodeContext& c) {
                 {"mode", std::string("constant")}})};
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kFoldRows[] = {
     {"Col2Im", 18, 0, 3, 3, 1, "dilations pads strides", ImportCol2Im,
      "static shapes; shapes known before the run"},
     {"MaxUnpool", 9, 0, 2, 3, 1, "kernel_shape pads strides", ImportMaxUnpool,
@@ -162,6 +144,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> FoldRows() { return kRows; }
+std::span<const ImportRow> FoldRows() { return kFoldRows; }
 
 }  // namespace halyard::onnx

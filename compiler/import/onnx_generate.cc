@@ -185,7 +185,7 @@ std::vector<V> ImportOneHot(NodeContext& c) {
   return {c.Select(hit, on, off)};
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kGenerateRows[] = {
     {"Constant", 1, 0, 0, 0, 1,
      "value value_float value_floats value_int value_ints value_string value_strings sparse_value",
      ImportConstant, "no strings, not sparse"},
@@ -201,6 +201,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> GenerateRows() { return kRows; }
+std::span<const ImportRow> GenerateRows() { return kGenerateRows; }
 
 }  // namespace halyard::onnx

@@ -185,7 +185,7 @@ std::vector<V> ImportReverseSequence(NodeContext& c) {
 
 constexpr std::string_view kCounted = "how many elements are chosen must be known before the run";
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kIndexingRows[] = {
     {"Compress", 9, 0, 2, 2, 1, "axis", ImportCompress, kCounted},
     {"Gather", 1, 0, 2, 2, 1, "axis", ImportGather},
     {"GatherElements", 11, 0, 2, 2, 1, "axis", ImportGather},
@@ -201,6 +201,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> IndexingRows() { return kRows; }
+std::span<const ImportRow> IndexingRows() { return kIndexingRows; }
 
 }  // namespace halyard::onnx

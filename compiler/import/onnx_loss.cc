@@ -66,7 +66,7 @@ std::vector<V> ImportSoftmaxCrossEntropyLoss(NodeContext& c) {
   return {NegativeLogLikelihood(c, log_probabilities), log_probabilities};
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kLossRows[] = {
     {"NegativeLogLikelihoodLoss", 12, 0, 2, 3, 1, "ignore_index reduction",
      ImportNegativeLogLikelihoodLoss},
     {"SoftmaxCrossEntropyLoss", 12, 0, 2, 3, 2, "ignore_index reduction",
@@ -75,6 +75,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> LossRows() { return kRows; }
+std::span<const ImportRow> LossRows() { return kLossRows; }
 
 }  // namespace halyard::onnx

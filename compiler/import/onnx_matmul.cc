@@ -376,7 +376,7 @@ std::vector<V> ImportQLinearMatMul(NodeContext& c) {
   return {c.Cast(y + c.Cast(zero_point, DType::kF32), c.DTypeOf(zero_point))};
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kMatmulRows[] = {
     {"Det", 11, 0, 1, 1, 1, "", ImportDet, "at most 64 rows"},
     {"Einsum", 12, 0, 1, -1, 1, "equation", ImportEinsum},
     {"Gemm", 7, 0, 2, 3, 1, "alpha beta transA transB", ImportGemm},
@@ -387,6 +387,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> MatmulRows() { return kRows; }
+std::span<const ImportRow> MatmulRows() { return kMatmulRows; }
 
 }  // namespace halyard::onnx

@@ -206,7 +206,7 @@ std::vector<V> ImportSkipLayerNormalization(NodeContext& c) {
   return {y, m.mean, m.inverse_deviation, sum};
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kNormRows[] = {
     {"BatchNormalization", 7, 0, 5, 5, 5, "epsilon momentum spatial training_mode",
      ImportBatchNormalization, "training mode from opset 14"},
     {"GroupNormalization", 18, 0, 3, 3, 1, "epsilon num_groups stash_type",
@@ -222,14 +222,14 @@ constexpr ImportRow kRows[] = {
      ImportRmsNormalization},
 };
 
-constexpr ImportRow kMicrosoftRows[] = {
+constexpr ImportRow kMicrosoftNormRows[] = {
     {"SkipLayerNormalization", 1, 0, 3, 5, 4, "epsilon", ImportSkipLayerNormalization},
     {"SkipSimplifiedLayerNormalization", 1, 0, 3, 4, 4, "epsilon", ImportSkipLayerNormalization},
 };
 
 }  // namespace
 
-std::span<const ImportRow> NormRows() { return kRows; }
-std::span<const ImportRow> MicrosoftNormRows() { return kMicrosoftRows; }
+std::span<const ImportRow> NormRows() { return kNormRows; }
+std::span<const ImportRow> MicrosoftNormRows() { return kMicrosoftNormRows; }
 
 }  // namespace halyard::onnx

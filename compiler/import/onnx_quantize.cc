@@ -115,7 +115,7 @@ std::vector<V> ImportDynamicQuantizeLinear(NodeContext& c) {
   return {c.Cast(y, DType::kU8), scale, c.Cast(zero_point, DType::kU8)};
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kQuantizeRows[] = {
     {"DequantizeLinear", 10, 0, 2, 3, 1, "axis block_size output_dtype", ImportDequantizeLinear},
     {"DynamicQuantizeLinear", 11, 0, 1, 1, 3, "", ImportDynamicQuantizeLinear},
     {"QuantizeLinear", 10, 0, 2, 3, 1, "axis block_size output_dtype precision saturate",
@@ -124,6 +124,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> QuantizeRows() { return kRows; }
+std::span<const ImportRow> QuantizeRows() { return kQuantizeRows; }
 
 }  // namespace halyard::onnx

@@ -3,14 +3,13 @@
 // and are the same in every run.
 #include <bit>
 #include <cmath>
+#include <numbers>
 
 #include "compiler/import/onnx_context.h"
 #include "compiler/import/onnx_tensor.h"
 
 namespace halyard::onnx {
 namespace {
-
-constexpr double kPi = 3.14159265358979323846;
 
 // Numbers of f32 in [0, 1), 24 bits each. `which` tells apart those of one node.
 V Uniform(NodeContext& c, const std::vector<Expr>& dims, int64_t which) {
@@ -60,7 +59,7 @@ std::vector<V> ImportRandom(NodeContext& c) {
   }
   // Box and Muller; the logarithm is of a number above 0.
   const V radius = c.Unary("sqrt", -2.0 * c.Unary("log", 1.0 - first));
-  const V wave = c.Unary("cos", Uniform(c, dims, stream + 1) * (2 * kPi));
+  const V wave = c.Unary("cos", Uniform(c, dims, stream + 1) * (2 * std::numbers::pi));
   return {c.Cast(radius * wave * c.Float("scale", 1) + c.Float("mean", 0), dtype)};
 }
 
@@ -78,7 +77,7 @@ std::vector<V> ImportBernoulli(NodeContext& c) {
 
 constexpr std::string_view kSame = "the same numbers in every run, other ones than ONNX Runtime's";
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kRandomRows[] = {
     {"Bernoulli", 15, 0, 1, 1, 1, "dtype seed", ImportBernoulli, kSame},
     {"RandomNormal", 1, 0, 0, 0, 1, "dtype mean scale seed shape", ImportRandom, kSame},
     {"RandomNormalLike", 1, 0, 1, 1, 1, "dtype mean scale seed", ImportRandom, kSame},
@@ -88,6 +87,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> RandomRows() { return kRows; }
+std::span<const ImportRow> RandomRows() { return kRandomRows; }
 
 }  // namespace halyard::onnx

@@ -374,7 +374,7 @@ std::vector<V> ImportRecurrent(NodeContext& c) {
 constexpr std::string_view kSteps =
     "compiled for 1 to 64 steps known before the run, otherwise interpreted";
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kRecurrentRows[] = {
     {"GRU", 7, 0, 3, 6, 2,
      "activation_alpha activation_beta activations clip direction hidden_size layout "
      "linear_before_reset",
@@ -389,6 +389,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> RecurrentRows() { return kRows; }
+std::span<const ImportRow> RecurrentRows() { return kRecurrentRows; }
 
 }  // namespace halyard::onnx

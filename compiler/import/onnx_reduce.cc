@@ -180,7 +180,7 @@ std::vector<V> ImportTopK(NodeContext& c) {
 
 constexpr std::string_view kReduceAttributes = "axes keepdims noop_with_empty_axes";
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kReduceRows[] = {
     {"ArgMax", 1, 0, 1, 1, 1, "axis keepdims select_last_index", ImportArg},
     {"ArgMin", 1, 0, 1, 1, 1, "axis keepdims select_last_index", ImportArg},
     {"CumProd", 26, 0, 2, 2, 1, "exclusive reverse", ImportCumulative,
@@ -206,6 +206,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> ReduceRows() { return kRows; }
+std::span<const ImportRow> ReduceRows() { return kReduceRows; }
 
 }  // namespace halyard::onnx

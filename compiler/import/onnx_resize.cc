@@ -11,19 +11,19 @@
 namespace halyard::onnx {
 namespace {
 
-constexpr double kMaxDim = 1ll << 40;
+constexpr double kMaxSize = 1ll << 40;
 
 // floor(dim * scale) for a symbolic dim: exact when the scale is a fraction with a small
 // denominator.
 Expr ScaledDim(NodeContext& c, Expr dim, double scale) {
-  if (!(scale > 0) || !(scale < kMaxDim)) {
+  if (!(scale > 0) || !(scale < kMaxSize)) {
     c.Fail(InvalidArgument("Input 'scales' holds {}; it must be above 0.", scale));
     return dim;
   }
   if (const std::optional<int64_t> number = c.exprs().AsConst(dim)) {
     const double size = std::floor(static_cast<double>(*number) * scale);
-    if (size > kMaxDim) c.Fail(OutOfRange("A dim becomes {}; the limit is {}.", size, kMaxDim));
-    return c.Const(static_cast<int64_t>(std::min(size, kMaxDim)));
+    if (size > kMaxSize) c.Fail(OutOfRange("A dim becomes {}; the limit is {}.", size, kMaxSize));
+    return c.Const(static_cast<int64_t>(std::min(size, kMaxSize)));
   }
   for (int64_t denominator = 1; denominator <= 64; denominator *= 2) {
     const double numerator = scale * static_cast<double>(denominator);
@@ -315,8 +315,8 @@ std::vector<V> ImportResize(NodeContext& c) {
       for (const int64_t axis : axes) {
         const auto at = static_cast<size_t>(axis);
         const double size = std::floor(scale * static_cast<double>(from[at]) + 0.5);
-        if (!(size >= 0 && size < kMaxDim)) {
-          c.Fail(OutOfRange("A dim becomes {}; the limit is {}.", size, kMaxDim));
+        if (!(size >= 0 && size < kMaxSize)) {
+          c.Fail(OutOfRange("A dim becomes {}; the limit is {}.", size, kMaxSize));
           return {};
         }
         scales[at] = scale;
@@ -346,7 +346,7 @@ std::vector<V> ImportResize(NodeContext& c) {
   return {Resize(c, x, sizes, std::move(scales), how.mode, how.coordinates, how.rounding)};
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kResizeRows[] = {
     {"Resize", 10, 0, 1, 4, 1,
      "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside "
      "extrapolation_value "
@@ -359,6 +359,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> ResizeRows() { return kRows; }
+std::span<const ImportRow> ResizeRows() { return kResizeRows; }
 
 }  // namespace halyard::onnx

@@ -310,7 +310,7 @@ std::vector<V> ImportRoiAlign(NodeContext& c) {
   return {c.Cast(c.Transpose(value, {0, 3, 1, 2}), c.DTypeOf(x))};
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kSampleRows[] = {
     {"AffineGrid", 20, 0, 2, 2, 1, "align_corners", ImportAffineGrid, "size known before the run"},
     {"GridSample", 16, 0, 2, 2, 1, "align_corners mode padding_mode", ImportGridSample,
      "at most 3 spatial axes"},
@@ -321,6 +321,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> SampleRows() { return kRows; }
+std::span<const ImportRow> SampleRows() { return kSampleRows; }
 
 }  // namespace halyard::onnx

@@ -323,7 +323,7 @@ std::vector<V> ImportDropout(NodeContext& c) {
   return out;
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kShapeRows[] = {
     {"Concat", 4, 0, 1, -1, 1, "axis", ImportConcat},
     {"DepthToSpace", 1, 0, 1, 1, 1, "blocksize mode", ImportDepthToSpace},
     {"Dropout", 7, 0, 1, 3, 2, "ratio seed is_test", ImportDropout, "inference only"},
@@ -340,6 +340,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> ShapeRows() { return kRows; }
+std::span<const ImportRow> ShapeRows() { return kShapeRows; }
 
 }  // namespace halyard::onnx

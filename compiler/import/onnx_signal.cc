@@ -3,6 +3,7 @@
 // sines, so its length is limited.
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 
 #include "base/quantity.h"
@@ -13,7 +14,6 @@ namespace halyard::onnx {
 namespace {
 
 constexpr int64_t kMostPoints = 4096;  // a matrix of 64 MiB in f32
-constexpr double kPi = 3.14159265358979323846;
 
 // The cosines (or sines) of 2 pi j k / n for j below `rows` and k below `columns`, times
 // `factor(j)`.
@@ -25,7 +25,8 @@ V Waves(NodeContext& c, DType dtype, int64_t rows, int64_t columns, int64_t n, b
   values.reserve(static_cast<size_t>(rows * columns));
   for (int64_t j = 0; j < rows; ++j) {
     for (int64_t k = 0; k < columns; ++k) {
-      const double angle = 2 * kPi * static_cast<double>(j * k % n) / static_cast<double>(n);
+      const double angle =
+          2 * std::numbers::pi * static_cast<double>(j * k % n) / static_cast<double>(n);
       values.push_back((is_sine ? std::sin(angle) : std::cos(angle)) * factor(j));
     }
   }
@@ -190,7 +191,8 @@ std::vector<V> ImportWindow(NodeContext& c) {
   const Expr period = c.Int("periodic", 1) != 0
                           ? size[0]
                           : c.exprs().Max(c.exprs().Sub(size[0], c.Const(1)), c.Const(1));
-  const V angle = c.Iota(wide, {size[0]}, 0) * (2 * kPi) / c.Cast(c.Symbolic({period}, {}), wide);
+  const V angle =
+      c.Iota(wide, {size[0]}, 0) * (2 * std::numbers::pi) / c.Cast(c.Symbolic({period}, {}), wide);
   const auto wave = [&](double times) { return c.Unary("cos", angle * times); };
   V y;
   if (c.node.op_type == "HannWindow") {
@@ -203,7 +205,7 @@ std::vector<V> ImportWindow(NodeContext& c) {
   return {c.Cast(y, *dtype)};
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kSignalRows[] = {
     {"BlackmanWindow", 17, 0, 1, 1, 1, "output_datatype periodic", ImportWindow,
      "size known before the run"},
     {"DFT", 17, 0, 1, 3, 1, "axis inverse onesided", ImportDft,
@@ -218,6 +220,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> SignalRows() { return kRows; }
+std::span<const ImportRow> SignalRows() { return kSignalRows; }
 
 }  // namespace halyard::onnx

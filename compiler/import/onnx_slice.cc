@@ -214,7 +214,7 @@ std::vector<V> ImportCenterCropPad(NodeContext& c) {
   return {c.Op("pad", {x}, {{"low", low}, {"high", high}, {"mode", std::string("constant")}})};
 }
 
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kSliceRows[] = {
     {"CenterCropPad", 18, 0, 2, 2, 1, "axes", ImportCenterCropPad, "static shapes"},
     {"Pad", 2, 0, 1, 4, 1, "mode pads value", ImportPad, "pads known before the run"},
     {"Slice", 1, 0, 1, 5, 1, "axes ends starts", ImportSlice, "bounds known before the run"},
@@ -222,6 +222,6 @@ constexpr ImportRow kRows[] = {
 
 }  // namespace
 
-std::span<const ImportRow> SliceRows() { return kRows; }
+std::span<const ImportRow> SliceRows() { return kSliceRows; }
 
 }  // namespace halyard::onnx

@@ -144,7 +144,7 @@ constexpr OpCase kAttentionCases[] = {
      "scale = 1.0, nan_to_zero = 1", "f32[1, 1, 2, 1]{0, 3}"},
 };
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kAttentionOps[] = {
     {
         .name = "attention",
         .doc = "Operands: q[b, h, s, d], k[b, g, t, d], v[b, g, t, e], and optionally "
@@ -165,6 +165,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> AttentionOps() { return kOps; }
+std::span<const OpDef> AttentionOps() { return kAttentionOps; }
 
 }  // namespace halyard::graph

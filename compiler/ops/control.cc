@@ -192,7 +192,7 @@ constexpr AttributeDef kLoopAttributes[] = {
      "where there are stacked results."},
 };
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kControlOps[] = {
     {
         .name = "if",
         .doc = "Operands: condition bool[], then the arguments. Regions: then, else; "
@@ -223,6 +223,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> ControlOps() { return kOps; }
+std::span<const OpDef> ControlOps() { return kControlOps; }
 
 }  // namespace halyard::graph

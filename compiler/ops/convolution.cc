@@ -192,7 +192,7 @@ constexpr OpCase kConvTransposeCases[] = {
      "strides = [1], pads_low = [0], pads_high = [0], dilations = [1]", "f32[1, 2, 2]{2, 4, 6, 8}"},
 };
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kConvolutionOps[] = {
     {
         .name = "conv",
         .doc = "Operands: x[n, c, spatial...], w[m, c / groups, window...]. Cross- "
@@ -224,6 +224,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> ConvolutionOps() { return kOps; }
+std::span<const OpDef> ConvolutionOps() { return kConvolutionOps; }
 
 }  // namespace halyard::graph

@@ -12,19 +12,19 @@
 namespace halyard::graph {
 namespace {
 
-enum class Takes { kNumbers, kIntegers, kBits };
+enum class BinaryTakes { kNumbers, kIntegers, kBits };
 
-template <Takes kTakes>
-Result<std::vector<Value>> Infer(const InferContext& context) {
+template <BinaryTakes kTakes>
+Result<std::vector<Value>> InferBinary(const InferContext& context) {
   const DType dtype = context.operand(0).type.dtype;
   switch (kTakes) {
-    case Takes::kNumbers:
+    case BinaryTakes::kNumbers:
       HY_TRY(RequireDType(context, 0, dtype != DType::kBool, "integers and floats"));
       break;
-    case Takes::kIntegers:
+    case BinaryTakes::kIntegers:
       HY_TRY(RequireDType(context, 0, IsInteger(dtype), "integers"));
       break;
-    case Takes::kBits:
+    case BinaryTakes::kBits:
       HY_TRY(RequireDType(context, 0, !IsFloat(dtype), "bool and integers"));
       break;
   }
@@ -41,12 +41,12 @@ struct IntegerKind {
   bool is_signed;
 };
 
-using FloatFunction = double (*)(double, double);
+using BinaryFloat = double (*)(double, double);
 using IntegerFunction = int64_t (*)(int64_t, int64_t, IntegerKind);
 
 // The f32 sum, product and quotient of doubles rounds to the same f32 as the direct operation,
 // because a double has more than twice the digits.
-template <FloatFunction kFloat, IntegerFunction kInteger>
+template <BinaryFloat kFloat, IntegerFunction kInteger>
 Result<std::vector<Tensor>> Evaluate(const EvalContext& context) {
   HY_ASSIGN(Tensor result, MakeResult(context));
   const IntegerKind kind{BitWidth(result.dtype), IsSigned(result.dtype)};
@@ -197,14 +197,14 @@ constexpr OpCase kShrCases[] = {
     {"u64[1]{18446744073709551615}; u64[1]{63}", "", "u64[1]{1}"},
 };
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kBinaryOps[] = {
     {
         .name = "add",
         .doc = "a + b. Integers and floats.",
         .traits = kElementwise | kCommutative,
         .min_operands = 2,
         .max_operands = 2,
-        .infer = Infer<Takes::kNumbers>,
+        .infer = InferBinary<BinaryTakes::kNumbers>,
         .evaluate = Evaluate<AddFloat, AddInt>,
         .cases = kAddCases,
     },
@@ -214,7 +214,7 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 2,
         .max_operands = 2,
-        .infer = Infer<Takes::kNumbers>,
+        .infer = InferBinary<BinaryTakes::kNumbers>,
         .evaluate = Evaluate<SubFloat, SubInt>,
         .cases = kSubCases,
     },
@@ -224,7 +224,7 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise | kCommutative,
         .min_operands = 2,
         .max_operands = 2,
-        .infer = Infer<Takes::kNumbers>,
+        .infer = InferBinary<BinaryTakes::kNumbers>,
         .evaluate = Evaluate<MulFloat, MulInt>,
         .cases = kMulCases,
     },
@@ -235,7 +235,7 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 2,
         .max_operands = 2,
-        .infer = Infer<Takes::kNumbers>,
+        .infer = InferBinary<BinaryTakes::kNumbers>,
         .evaluate = Evaluate<DivFloat, DivInt>,
         .cases = kDivCases,
     },
@@ -246,7 +246,7 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 2,
         .max_operands = 2,
-        .infer = Infer<Takes::kNumbers>,
+        .infer = InferBinary<BinaryTakes::kNumbers>,
         .evaluate = Evaluate<RemFloat, RemInt>,
         .cases = kRemCases,
     },
@@ -257,7 +257,7 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 2,
         .max_operands = 2,
-        .infer = Infer<Takes::kNumbers>,
+        .infer = InferBinary<BinaryTakes::kNumbers>,
         .evaluate = Evaluate<PowFloat, PowInt>,
         .cases = kPowCases,
     },
@@ -267,7 +267,7 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise | kCommutative,
         .min_operands = 2,
         .max_operands = 2,
-        .infer = Infer<Takes::kNumbers>,
+        .infer = InferBinary<BinaryTakes::kNumbers>,
         .evaluate = Evaluate<MinFloat, MinInt>,
         .cases = kMinCases,
     },
@@ -277,7 +277,7 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise | kCommutative,
         .min_operands = 2,
         .max_operands = 2,
-        .infer = Infer<Takes::kNumbers>,
+        .infer = InferBinary<BinaryTakes::kNumbers>,
         .evaluate = Evaluate<MaxFloat, MaxInt>,
         .cases = kMaxCases,
     },
@@ -287,7 +287,7 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise | kCommutative,
         .min_operands = 2,
         .max_operands = 2,
-        .infer = Infer<Takes::kBits>,
+        .infer = InferBinary<BinaryTakes::kBits>,
         .evaluate = Evaluate<NoFloat, AndInt>,
         .cases = kAndCases,
     },
@@ -297,7 +297,7 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise | kCommutative,
         .min_operands = 2,
         .max_operands = 2,
-        .infer = Infer<Takes::kBits>,
+        .infer = InferBinary<BinaryTakes::kBits>,
         .evaluate = Evaluate<NoFloat, OrInt>,
         .cases = kOrCases,
     },
@@ -307,7 +307,7 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise | kCommutative,
         .min_operands = 2,
         .max_operands = 2,
-        .infer = Infer<Takes::kBits>,
+        .infer = InferBinary<BinaryTakes::kBits>,
         .evaluate = Evaluate<NoFloat, XorInt>,
         .cases = kXorCases,
     },
@@ -317,7 +317,7 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 2,
         .max_operands = 2,
-        .infer = Infer<Takes::kIntegers>,
+        .infer = InferBinary<BinaryTakes::kIntegers>,
         .evaluate = Evaluate<NoFloat, ShlInt>,
         .cases = kShlCases,
     },
@@ -328,7 +328,7 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 2,
         .max_operands = 2,
-        .infer = Infer<Takes::kIntegers>,
+        .infer = InferBinary<BinaryTakes::kIntegers>,
         .evaluate = Evaluate<NoFloat, ShrInt>,
         .cases = kShrCases,
     },
@@ -336,6 +336,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> BinaryOps() { return kOps; }
+std::span<const OpDef> BinaryOps() { return kBinaryOps; }
 
 }  // namespace halyard::graph

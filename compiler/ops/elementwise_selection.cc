@@ -181,7 +181,7 @@ constexpr OpCase kBitcastCases[] = {
     {"u16[1]{15360}", "dtype = f16", "f16[1]{1}"},
 };
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kSelectionOps[] = {
     {
         .name = "eq",
         .doc = "a == b, bool. Any dtype; false when an operand is NaN.",
@@ -281,6 +281,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> SelectionOps() { return kOps; }
+std::span<const OpDef> SelectionOps() { return kSelectionOps; }
 
 }  // namespace halyard::graph

@@ -10,25 +10,25 @@
 namespace halyard::graph {
 namespace {
 
-enum class Takes { kFloats, kNumbers, kSignedAndFloats, kBits };
+enum class UnaryTakes { kFloats, kNumbers, kSignedAndFloats, kBits };
 
-template <Takes kTakes>
-Result<std::vector<Value>> Infer(const InferContext& context) {
+template <UnaryTakes kTakes>
+Result<std::vector<Value>> InferUnary(const InferContext& context) {
   const TensorType& type = context.operand(0).type;
   const DType dtype = type.dtype;
   const bool is_number = IsFloat(dtype) || IsInteger(dtype);
   switch (kTakes) {
-    case Takes::kFloats:
+    case UnaryTakes::kFloats:
       HY_TRY(RequireDType(context, 0, IsFloat(dtype), "floats"));
       break;
-    case Takes::kNumbers:
+    case UnaryTakes::kNumbers:
       HY_TRY(RequireDType(context, 0, is_number, "integers and floats"));
       break;
-    case Takes::kSignedAndFloats:
+    case UnaryTakes::kSignedAndFloats:
       HY_TRY(RequireDType(context, 0, IsFloat(dtype) || IsSigned(dtype),
                           "signed integers and floats"));
       break;
-    case Takes::kBits:
+    case UnaryTakes::kBits:
       HY_TRY(RequireDType(context, 0, !IsFloat(dtype), "bool and integers"));
       break;
   }
@@ -37,9 +37,9 @@ Result<std::vector<Value>> Infer(const InferContext& context) {
   return results;
 }
 
-using FloatFunction = double (*)(double);
+using UnaryFloat = double (*)(double);
 
-template <FloatFunction kFunction>
+template <UnaryFloat kFunction>
 Result<std::vector<Tensor>> EvaluateFloats(const EvalContext& context) {
   HY_ASSIGN(Tensor result, MakeResult(context));
   for (int64_t i = 0; i < result.elements(); ++i) {
@@ -190,14 +190,14 @@ constexpr OpCase kRoundEvenCases[] = {
     {"f32[5]{0.5, 1.5, 2.5, -0.5, -1.5}", "", "f32[5]{0, 2, 2, -0, -2}"},
 };
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kUnaryOps[] = {
     {
         .name = "neg",
         .doc = "-x; integers wrap. Signed integers and floats.",
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kSignedAndFloats>,
+        .infer = InferUnary<UnaryTakes::kSignedAndFloats>,
         .evaluate = EvaluateNeg,
         .cases = kNegCases,
     },
@@ -207,7 +207,7 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kNumbers>,
+        .infer = InferUnary<UnaryTakes::kNumbers>,
         .evaluate = EvaluateAbs,
         .cases = kAbsCases,
     },
@@ -217,7 +217,7 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kBits>,
+        .infer = InferUnary<UnaryTakes::kBits>,
         .evaluate = EvaluateNot,
         .cases = kNotCases,
     },
@@ -227,8 +227,8 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
-        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::sqrt)>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<UnaryFloat>(std::sqrt)>,
         .cases = kSqrtCases,
     },
     {
@@ -237,7 +237,7 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
         .evaluate = EvaluateFloats<ReciprocalSqrt>,
         .cases = kRsqrtCases,
     },
@@ -247,8 +247,8 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
-        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::exp)>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<UnaryFloat>(std::exp)>,
         .cases = kExpCases,
     },
     {
@@ -257,8 +257,8 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
-        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::log)>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<UnaryFloat>(std::log)>,
         .cases = kLogCases,
     },
     {
@@ -267,8 +267,8 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
-        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::sin)>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<UnaryFloat>(std::sin)>,
         .cases = kSinCases,
     },
     {
@@ -277,8 +277,8 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
-        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::cos)>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<UnaryFloat>(std::cos)>,
         .cases = kCosCases,
     },
     {
@@ -287,8 +287,8 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
-        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::tan)>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<UnaryFloat>(std::tan)>,
         .cases = kTanCases,
     },
     {
@@ -297,8 +297,8 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
-        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::asin)>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<UnaryFloat>(std::asin)>,
         .cases = kAsinCases,
     },
     {
@@ -307,8 +307,8 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
-        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::acos)>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<UnaryFloat>(std::acos)>,
         .cases = kAcosCases,
     },
     {
@@ -317,8 +317,8 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
-        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::atan)>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<UnaryFloat>(std::atan)>,
         .cases = kAtanCases,
     },
     {
@@ -327,8 +327,8 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
-        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::sinh)>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<UnaryFloat>(std::sinh)>,
         .cases = kSinhCases,
     },
     {
@@ -337,8 +337,8 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
-        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::cosh)>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<UnaryFloat>(std::cosh)>,
         .cases = kCoshCases,
     },
     {
@@ -347,8 +347,8 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
-        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::tanh)>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<UnaryFloat>(std::tanh)>,
         .cases = kTanhCases,
     },
     {
@@ -357,8 +357,8 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
-        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::asinh)>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<UnaryFloat>(std::asinh)>,
         .cases = kAsinhCases,
     },
     {
@@ -367,8 +367,8 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
-        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::acosh)>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<UnaryFloat>(std::acosh)>,
         .cases = kAcoshCases,
     },
     {
@@ -377,8 +377,8 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
-        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::atanh)>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<UnaryFloat>(std::atanh)>,
         .cases = kAtanhCases,
     },
     {
@@ -387,8 +387,8 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
-        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::erf)>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<UnaryFloat>(std::erf)>,
         .cases = kErfCases,
     },
     {
@@ -397,8 +397,8 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
-        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::floor)>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<UnaryFloat>(std::floor)>,
         .cases = kFloorCases,
     },
     {
@@ -407,8 +407,8 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
-        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::ceil)>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<UnaryFloat>(std::ceil)>,
         .cases = kCeilCases,
     },
     {
@@ -417,8 +417,8 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
-        .evaluate = EvaluateFloats<static_cast<FloatFunction>(std::trunc)>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
+        .evaluate = EvaluateFloats<static_cast<UnaryFloat>(std::trunc)>,
         .cases = kTruncCases,
     },
     {
@@ -427,7 +427,7 @@ constexpr OpDef kOps[] = {
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
-        .infer = Infer<Takes::kFloats>,
+        .infer = InferUnary<UnaryTakes::kFloats>,
         .evaluate = EvaluateFloats<RoundEven>,
         .cases = kRoundEvenCases,
     },
@@ -435,6 +435,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> UnaryOps() { return kOps; }
+std::span<const OpDef> UnaryOps() { return kUnaryOps; }
 
 }  // namespace halyard::graph

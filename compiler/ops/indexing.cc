@@ -328,7 +328,7 @@ constexpr OpCase kScatterNdCases[] = {
      "i32[2, 2]{1, 2, 6, 8}"},
 };
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kIndexingOps[] = {
     {
         .name = "gather",
         .doc = "Operands: x, indices. result[a..., j..., b...] = x[a..., "
@@ -397,6 +397,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> IndexingOps() { return kOps; }
+std::span<const OpDef> IndexingOps() { return kIndexingOps; }
 
 }  // namespace halyard::graph

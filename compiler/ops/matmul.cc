@@ -101,7 +101,7 @@ constexpr OpCase kMatmulCases[] = {
     {"f32[1, 0]{}; f32[0, 2]{}", "", "f32[1, 2]{0, 0}"},
 };
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kMatmulOps[] = {
     {
         .name = "matmul",
         .doc = "result[..., i, j] = sum over l of a[..., i, l] * b[..., l, j]. Rank at "
@@ -120,6 +120,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> MatmulOps() { return kOps; }
+std::span<const OpDef> MatmulOps() { return kMatmulOps; }
 
 }  // namespace halyard::graph

@@ -173,7 +173,7 @@ constexpr OpCase kNonzeroCases[] = {
     {"f32[2]{0, -0}", "count = [count]", "i64[1, 0]{}"},
 };
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kOrderingOps[] = {
     {
         .name = "sort",
         .doc = "Results: the values in order along the axis, and their indices (i64). "
@@ -216,6 +216,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> OrderingOps() { return kOps; }
+std::span<const OpDef> OrderingOps() { return kOrderingOps; }
 
 }  // namespace halyard::graph

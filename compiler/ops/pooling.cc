@@ -148,7 +148,7 @@ constexpr OpCase kAvgPoolCases[] = {
      "f32[1, 1, 2]{1, 2}"},
 };
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kPoolingOps[] = {
     {
         .name = "max_pool",
         .doc = "Greatest element of each window; padding never wins; NaN wins. Result "
@@ -177,6 +177,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> PoolingOps() { return kOps; }
+std::span<const OpDef> PoolingOps() { return kPoolingOps; }
 
 }  // namespace halyard::graph

@@ -334,7 +334,7 @@ constexpr OpCase kCumsumCases[] = {
     {"i32[2, 2]{1, 2, 3, 4}", "axis = 0", "i32[2, 2]{1, 2, 4, 6}"},
 };
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kReductionOps[] = {
     {
         .name = "reduce_sum",
         .doc = "Sum; 0 of nothing. Integers wrap.",
@@ -438,6 +438,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> ReductionOps() { return kOps; }
+std::span<const OpDef> ReductionOps() { return kReductionOps; }
 
 }  // namespace halyard::graph

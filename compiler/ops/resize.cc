@@ -200,7 +200,7 @@ constexpr OpCase kResizeCases[] = {
      "f32[4]{-0.10546875, 0.2265625, 0.7734375, 1.1054688}"},
 };
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kResizeOps[] = {
     {
         .name = "resize",
         .doc = "Interpolates along each axis whose size changes, with the coordinate "
@@ -218,6 +218,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> ResizeOps() { return kOps; }
+std::span<const OpDef> ResizeOps() { return kResizeOps; }
 
 }  // namespace halyard::graph

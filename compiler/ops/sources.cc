@@ -189,7 +189,7 @@ constexpr OpCase kRandomBitsCases[] = {
     {"u64[]{0}", "shape = [4]", "u32[4]{1713891541, 3781805453, 3159862348, 2600524760}"},
 };
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kSourceOps[] = {
     {
         .name = "constant",
         .doc = "The value of a stored constant. The node names it; there are no "
@@ -253,6 +253,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> SourceOps() { return kOps; }
+std::span<const OpDef> SourceOps() { return kSourceOps; }
 
 }  // namespace halyard::graph

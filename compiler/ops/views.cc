@@ -372,7 +372,7 @@ constexpr OpCase kConcatCases[] = {
     {"i32[0]{}; i32[2]{1, 2}; i32[1]{3}", "axis = 0", "i32[3]{1, 2, 3}"},
 };
 
-constexpr OpDef kOps[] = {
+constexpr OpDef kViewOps[] = {
     {
         .name = "broadcast",
         .doc = "Repeats dims of size 1. The operand's dims align with the last dims of "
@@ -447,6 +447,6 @@ constexpr OpDef kOps[] = {
 
 }  // namespace
 
-std::span<const OpDef> ViewOps() { return kOps; }
+std::span<const OpDef> ViewOps() { return kViewOps; }
 
 }  // namespace halyard::graph

@@ -38,13 +38,13 @@ Nest NestOf(const Kernel& kernel) {
   return nest;
 }
 
-struct Access {
+struct KernelAccess {
   std::set<BufferId> reads, writes;
   bool has_scatter = false;
 };
 
-Access AccessOf(const Kernel& kernel) {
-  Access access;
+KernelAccess AccessOf(const Kernel& kernel) {
+  KernelAccess access;
   for (const Op& op : kernel.ops) {
     if (op.kind == OpKind::kLoad) access.reads.insert(op.buffer);
     if (op.kind == OpKind::kStore || op.kind == OpKind::kScatter) access.writes.insert(op.buffer);
@@ -415,11 +415,11 @@ class Fuser {
     }
     function_.kernels = std::move(kernels);
     DropUnreadStores(function_);
-    std::vector<Access> access;
+    std::vector<KernelAccess> access;
     for (const Kernel& kernel : function_.kernels) access.push_back(AccessOf(kernel));
     // Stable: always the first kernel whose producers have all been placed.
     std::map<BufferId, int> missing;
-    for (const Access& one : access) {
+    for (const KernelAccess& one : access) {
       for (BufferId buffer : one.writes) ++missing[buffer];
     }
     std::vector<bool> placed(access.size(), false);
@@ -463,7 +463,7 @@ class Fuser {
 
   Function& function_;
   FuseOptions options_;
-  std::vector<Access> access_;
+  std::vector<KernelAccess> access_;
   std::map<std::pair<std::string, std::string>, std::string> refused_;
   std::vector<std::pair<std::string, std::string>> order_;
 };

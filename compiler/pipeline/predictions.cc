@@ -6,18 +6,10 @@
 #include <set>
 #include <string_view>
 
+#include "base/union_find.h"
 #include "compiler/place/prediction.h"
 
 namespace halyard::pipeline {
-namespace {
-
-uint32_t Find(std::vector<uint32_t>& parent, uint32_t x) {
-  while (parent[x] != x) x = parent[x] = parent[parent[x]];
-  return x;
-}
-
-}  // namespace
-
 void RecordPredictions(CompileState& state) {
   if (state.predictions.empty()) return;
   const auto clusters = static_cast<uint32_t>(state.predictions.size());
@@ -42,7 +34,7 @@ void RecordPredictions(CompileState& state) {
       labels.push_back(kernel.name);
       for (const std::string& node : kernel.nodes) {
         for (const uint32_t cluster : clusters_of[node]) {
-          parent[Find(parent, cluster)] = Find(parent, own);
+          parent[FindRoot(parent, cluster)] = FindRoot(parent, own);
         }
       }
     }
@@ -50,10 +42,10 @@ void RecordPredictions(CompileState& state) {
   std::map<uint32_t, place::KernelPrediction> joined;
   std::map<uint32_t, double> longest;
   for (uint32_t i = 0; i < labels.size(); ++i) {
-    joined[Find(parent, clusters + i)].labels.emplace_back(labels[i]);
+    joined[FindRoot(parent, clusters + i)].labels.emplace_back(labels[i]);
   }
   for (uint32_t cluster = 0; cluster < clusters; ++cluster) {
-    const auto found = joined.find(Find(parent, cluster));
+    const auto found = joined.find(FindRoot(parent, cluster));
     if (found == joined.end()) continue;
     const ClusterPrediction& one = state.predictions[cluster];
     found->second.seconds += one.seconds;

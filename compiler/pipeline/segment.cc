@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/union_find.h"
 #include "compiler/loop/lowering.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/pipeline/place_clusters.h"
@@ -25,11 +26,6 @@ Status WhyInterpreted(const graph::Module& module, const Node& node) {
 }
 bool IsInterpreted(const graph::Module& module, const Node& node) {
   return !WhyInterpreted(module, node).ok();
-}
-
-uint32_t Find(std::vector<uint32_t>& parent, uint32_t x) {
-  while (parent[x] != x) x = parent[x] = parent[parent[x]];
-  return x;
 }
 
 std::vector<uint32_t> CountUses(const graph::Module& module) {
@@ -79,7 +75,7 @@ Status ClusterNodes(CompileState& state) {
         continue;
       }
       if (is_view_of_constant[producer] && uses[operand] == 1 && wishes[id] == wishes[producer]) {
-        parent[Find(parent, producer)] = Find(parent, id);
+        parent[FindRoot(parent, producer)] = FindRoot(parent, id);
       }
       if (!IsConstant(module.nodes[producer]) && !is_view_of_constant[producer]) {
         is_view_of_constant[id] = false;
@@ -95,7 +91,7 @@ Status ClusterNodes(CompileState& state) {
       // a pointwise value. Two templates never share a cluster.
       const bool joins = node.op->traits & (graph::kElementwise | graph::kView | graph::kReduction);
       if (joins && uses[operand] == 1 && wishes[id] == wishes[producer]) {
-        parent[Find(parent, id)] = Find(parent, producer);
+        parent[FindRoot(parent, id)] = FindRoot(parent, producer);
         break;
       }
     }
@@ -104,7 +100,7 @@ Status ClusterNodes(CompileState& state) {
   std::map<uint32_t, uint32_t> numbers;  // root -> cluster, in node order
   for (NodeId id : module.entry().nodes) {
     const auto [entry, is_new] =
-        numbers.try_emplace(Find(parent, id), static_cast<uint32_t>(numbers.size()));
+        numbers.try_emplace(FindRoot(parent, id), static_cast<uint32_t>(numbers.size()));
     state.cluster_of[id] = entry->second;
   }
   state.device_of.assign(numbers.size(), 0);

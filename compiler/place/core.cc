@@ -5,10 +5,10 @@
 #include <cmath>
 #include <map>
 
+#include "compiler/place/timings.h"
+
 namespace halyard::place {
 namespace {
-
-constexpr double kMostSeconds = 100;
 
 // The costs of an item with what the wishes forbid, and how it reads when nothing is left.
 Status ApplyWishes(const Problem& problem, uint32_t index, const std::vector<Constraint>& wishes,

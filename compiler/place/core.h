@@ -16,7 +16,7 @@ using Ticks = int64_t;  // picoseconds
 // What cannot be. Far above any sum of real costs, and several of them still fit 64 bits.
 inline constexpr Ticks kNever = Ticks{1} << 60;
 
-Ticks ToTicks(double seconds);  // clamped to 100 s; infinity: kNever
+Ticks ToTicks(double seconds);  // clamped to kMostSeconds; infinity: kNever
 inline double ToSeconds(Ticks ticks) { return static_cast<double>(ticks) * 1e-12; }
 
 // Device per unit, or per item.

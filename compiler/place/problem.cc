@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMaxItems = 1 << 20;
 constexpr double kMaxExecutions = 1e9;
 // Of one tensor or weight; sums over all items stay within 64 bits.
-constexpr int64_t kMaxBytes = int64_t{1} << 42;
+constexpr int64_t kMaxTensorBytes = int64_t{1} << 42;
 
 bool IsIn(double value, double lowest, double highest) {
   return std::isfinite(value) && value >= lowest && value <= highest;
@@ -72,7 +72,7 @@ Status VerifyProblem(const Problem& problem) {
   }
   for (const Tensor& tensor : problem.tensors) {
     const bool producer_ok = tensor.producer == kNone || tensor.producer < problem.items.size();
-    if (!producer_ok || tensor.bytes < 0 || tensor.bytes > kMaxBytes ||
+    if (!producer_ok || tensor.bytes < 0 || tensor.bytes > kMaxTensorBytes ||
         !IsIn(tensor.executions, 0, kMaxExecutions)) {
       return InvalidArgument("Tensor '{}' has producer {}, {} bytes and {} executions.",
                              tensor.name, tensor.producer, tensor.bytes, tensor.executions);
@@ -89,8 +89,8 @@ Status VerifyProblem(const Problem& problem) {
     }
   }
   for (const Weight& weight : problem.weights) {
-    if (weight.bytes >= 0 && weight.bytes <= kMaxBytes) continue;
-    return InvalidArgument("A weight has {} bytes; {} are allowed.", weight.bytes, kMaxBytes);
+    if (weight.bytes >= 0 && weight.bytes <= kMaxTensorBytes) continue;
+    return InvalidArgument("A weight has {} bytes; {} are allowed.", weight.bytes, kMaxTensorBytes);
   }
   for (const Constraint& constraint : problem.constraints) {
     if (constraint.item >= problem.items.size() || constraint.device >= devices) {

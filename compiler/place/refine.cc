@@ -6,16 +6,13 @@
 #include <numeric>
 #include <set>
 
+#include "base/union_find.h"
+
 namespace halyard::place {
 namespace {
 
-constexpr int kMostRounds = 8;
+constexpr int kMostRefinements = 8;
 constexpr double kLeastGain = 0.01;  // of the makespan
-
-uint32_t Find(std::vector<uint32_t>& parent, uint32_t x) {
-  while (parent[x] != x) x = parent[x] = parent[parent[x]];
-  return x;
-}
 
 // Devices of the neighbours of a set of units, other than its own.
 std::set<uint32_t> NeighbourDevices(const Core& core, const Assignment& at,
@@ -49,8 +46,8 @@ std::vector<std::vector<uint32_t>> FindIslands(const Core& core, const Assignmen
   std::iota(parent.begin(), parent.end(), 0u);
   const auto join = [&](uint32_t a, uint32_t b) {
     if (at[a] != at[b]) return;
-    a = Find(parent, a);
-    b = Find(parent, b);
+    a = FindRoot(parent, a);
+    b = FindRoot(parent, b);
     parent[std::max(a, b)] = std::min(a, b);
   };
   for (const CoreTensor& tensor : core.tensors) {
@@ -60,7 +57,8 @@ std::vector<std::vector<uint32_t>> FindIslands(const Core& core, const Assignmen
     }
   }
   std::vector<std::vector<uint32_t>> by_root(core.units);
-  for (uint32_t unit = 0; unit < core.units; ++unit) by_root[Find(parent, unit)].push_back(unit);
+  for (uint32_t unit = 0; unit < core.units; ++unit)
+    by_root[FindRoot(parent, unit)].push_back(unit);
   std::erase_if(by_root, [](const std::vector<uint32_t>& units) { return units.empty(); });
   return by_root;
 }
@@ -104,7 +102,7 @@ void RefineBorders(const Simulator& simulator, const Core& core, uint64_t step_l
     for (const uint32_t unit : units) decided[unit] = DecidedBy::kRefine;
     return true;
   };
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; round < kMostRefinements; ++round) {
     bool improved = false;
     for (uint32_t unit = 0; unit < core.units && simulator.steps() < limit; ++unit) {
       for (const uint32_t device : NeighbourDevices(core, at, {unit})) {

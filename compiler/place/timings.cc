@@ -9,7 +9,6 @@ namespace halyard::place {
 namespace {
 
 constexpr std::string_view kPrefix = "cluster ";
-constexpr double kMostSeconds = 100;
 
 }  // namespace
 

@@ -10,6 +10,8 @@
 
 namespace halyard::place {
 
+inline constexpr double kMostSeconds = 100;  // of a cluster
+
 struct Timing {
   double seconds = 0;
   double sigma = 0.05;  // relative
@@ -24,7 +26,7 @@ class Timings {
 };
 
 // How the timing cache writes a cluster's time, beside its records of schedules. Parse gives
-// nothing for other records and for what is not a time above 0 and below 100 s.
+// nothing for other records and for what is not a time above 0 and below kMostSeconds.
 std::string FormatClusterTime(double seconds);
 std::optional<double> ParseClusterTime(std::string_view record);
 

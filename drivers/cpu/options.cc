@@ -10,7 +10,7 @@
 namespace halyard::drivers::cpu {
 namespace {
 
-constexpr hal::OptionRow<CpuOptions> kRows[] = {
+constexpr hal::OptionRow<CpuOptions> kOptionRows[] = {
     {"threads", &CpuOptions::threads, 0, 4096},
     {"queues", &CpuOptions::queues, 1, 1024},
     {"memory_bytes", &CpuOptions::memory_bytes, 0, INT64_MAX},
@@ -50,7 +50,7 @@ Result<CpuOptions> ParseCpuOptions(std::span<const hal::DeviceOption> options) {
   CpuOptions parsed;
   parsed.threads = EnvInt(EnvVar::kThreads);
   parsed.spin_us = EnvInt(EnvVar::kSpin);
-  HY_TRY(hal::ParseOptions("CPU", kRows, options, &parsed));
+  HY_TRY(hal::ParseOptions("CPU", kOptionRows, options, &parsed));
   return parsed;
 }
 

@@ -7,7 +7,7 @@
 namespace halyard::drivers::cuda {
 namespace {
 
-constexpr hal::OptionRow<CudaOptions> kRows[] = {
+constexpr hal::OptionRow<CudaOptions> kOptionRows[] = {
     {"compute_queues", &CudaOptions::compute_queues, 1, 64},
     {"copy_queues", &CudaOptions::copy_queues, 1, 64},
     {"memory_bytes", &CudaOptions::memory_bytes, 0, INT64_MAX},
@@ -21,7 +21,7 @@ constexpr hal::OptionRow<CudaOptions> kRows[] = {
 Result<CudaOptions> ParseCudaOptions(std::span<const hal::DeviceOption> options) {
   CudaOptions parsed;
   parsed.is_serial = EnvFlag(EnvVar::kValidate);
-  HY_TRY(hal::ParseOptions("CUDA", kRows, options, &parsed));
+  HY_TRY(hal::ParseOptions("CUDA", kOptionRows, options, &parsed));
   return parsed;
 }
 

@@ -6,7 +6,7 @@
 namespace halyard::drivers::vulkan {
 namespace {
 
-constexpr hal::OptionRow<VulkanOptions> kRows[] = {
+constexpr hal::OptionRow<VulkanOptions> kOptionRows[] = {
     {"queues", &VulkanOptions::queues, 0, 64},
     {"memory_limit", &VulkanOptions::memory_limit, 0, INT64_MAX},
     {"spin_us", &VulkanOptions::spin_us, -1, 1000000},
@@ -18,7 +18,7 @@ constexpr hal::OptionRow<VulkanOptions> kRows[] = {
 
 Result<VulkanOptions> ParseVulkanOptions(std::span<const hal::DeviceOption> options) {
   VulkanOptions parsed;
-  HY_TRY(hal::ParseOptions("Vulkan", kRows, options, &parsed));
+  HY_TRY(hal::ParseOptions("Vulkan", kOptionRows, options, &parsed));
   return parsed;
 }
 

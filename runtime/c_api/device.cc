@@ -13,7 +13,6 @@ using namespace halyard::runtime;  // NOLINT
 namespace {
 
 // Sizes of the first version of each struct.
-constexpr size_t kDeviceInfoSize = 128;
 constexpr size_t kIdentitySize = 128;
 constexpr size_t kComputeSize = 96;
 constexpr size_t kMemorySize = 72;

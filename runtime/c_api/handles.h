@@ -122,6 +122,7 @@ class ExclusiveUse {
 Result<FallbackPolicy> ReadPolicy(hy_policy policy, FallbackPolicy inherited);
 
 inline constexpr uint32_t kMaxStructBytes = 4096;
+inline constexpr size_t kDeviceInfoSize = 128;  // of the first version of hy_device_info
 
 // Checks the head of a caller's struct. `first_size` is the size that its first version had.
 Status CheckStruct(const void* data, hy_struct_type type, size_t first_size, size_t known_size,
@@ -147,8 +148,8 @@ Status WriteStruct(const T& from, hy_struct_type type, size_t first_size, std::s
               size - kHead);
   return OkStatus();
 }
-// Calls `write(type, head)` for each struct that an info struct's `next` leads to; it skips types that
-// it does not know and checks the others.
+// Calls `write(type, head)` for each struct that an info struct's `next` leads to; it skips types
+// that it does not know and checks the others.
 template <typename Write>
 Status WriteChain(const void* next, Write&& write) {
   struct Head {

@@ -10,7 +10,6 @@ namespace {
 // Sizes of the first version of each struct.
 constexpr size_t kInstanceDescSize = 80;
 constexpr size_t kDriverInfoSize = 64;
-constexpr size_t kDeviceInfoSize = 128;
 static_assert(sizeof(hy_instance_desc) >= kInstanceDescSize &&
               sizeof(hy_driver_info) >= kDriverInfoSize &&
               sizeof(hy_device_info) >= kDeviceInfoSize);

@@ -12,21 +12,21 @@ namespace {
 
 using namespace kernel;  // NOLINT: test file
 
-constexpr DType kAll[] = {DType::kBool, DType::kI8,  DType::kU8,  DType::kI16, DType::kU16,
-                          DType::kI32,  DType::kU32, DType::kI64, DType::kU64, DType::kF16,
-                          DType::kBF16, DType::kF32, DType::kF64};
+constexpr DType kAllOnGpus[] = {DType::kBool, DType::kI8,  DType::kU8,  DType::kI16, DType::kU16,
+                                DType::kI32,  DType::kU32, DType::kI64, DType::kU64, DType::kF16,
+                                DType::kBF16, DType::kF32, DType::kF64};
 constexpr int64_t kItems = 16;  // workitems where no subgroup matters
 
 using Cases = std::vector<GpuCase>;
 
 // A kernel that reads `in` and writes `out`, with what most cases need at hand.
-struct Frame {
+struct GpuFrame {
   Builder b;
   BufferId in = kNone;
   BufferId out = kNone;
   ValueId item = kNone;  // workitem id of axis 0, i32
 
-  Frame(const std::string& name, DType dtype, int64_t items, int32_t subgroup = 0) : b(name) {
+  GpuFrame(const std::string& name, DType dtype, int64_t items, int32_t subgroup = 0) : b(name) {
     b.SetWorkgroup(items, 1, 1, subgroup);
     in = b.Parameter("in0", dtype, Access::kRead);
     out = b.Parameter("out", dtype, Access::kReadWrite);
@@ -63,16 +63,17 @@ void Ids(const GpuTarget&, Cases* cases) {
 void Subgroups(const GpuTarget& target, Cases* cases) {
   const int32_t size = target.subgroup_size;
   for (DType index : {DType::kI32, DType::kI64}) {
-    Frame f(fmt::format("subgroup_ids_{}", FormatDType(index)), index, 2 * size, size);
+    GpuFrame f(fmt::format("subgroup_ids_{}", FormatDType(index)), index, 2 * size, size);
     const ValueId hundred = f.b.ConstInt(index, 100);
     const ValueId id = f.b.Add(f.b.Mul(f.b.SubgroupId(index), hundred), f.b.SubgroupLane(index));
     f.b.Store(f.out, f.item, f.b.Add(f.b.Mul(id, hundred), f.b.SubgroupSize(index)));
     f.AddTo(cases);
   }
-  for (DType dtype : kAll) {
+  for (DType dtype : kAllOnGpus) {
     if (dtype == DType::kI8 || dtype == DType::kU8) continue;  // the IR has no such shuffles
     for (int lanes : {1, 2, 4}) {
-      Frame f(fmt::format("subgroup_shuffle_{}x{}", FormatDType(dtype), lanes), dtype, size, size);
+      GpuFrame f(fmt::format("subgroup_shuffle_{}x{}", FormatDType(dtype), lanes), dtype, size,
+                 size);
       const ValueId lane = f.b.SubgroupLane(DType::kI32);
       const ValueId x = f.b.Load(f.in, f.Own(lanes), lanes);
       // Every lane reads another one, several the same.
@@ -80,8 +81,8 @@ void Subgroups(const GpuTarget& target, Cases* cases) {
       f.b.Store(f.out, f.Own(lanes), f.b.SubgroupShuffle(x, from));
       f.AddTo(cases);
       for (int mask = 1; mask < size; mask *= 2) {
-        Frame g(fmt::format("subgroup_xor{}_{}x{}", mask, FormatDType(dtype), lanes), dtype,
-                2 * size, size);
+        GpuFrame g(fmt::format("subgroup_xor{}_{}x{}", mask, FormatDType(dtype), lanes), dtype,
+                   2 * size, size);
         const ValueId y = g.b.Load(g.in, g.b.Rem(g.Own(lanes), g.I32(256)), lanes);
         const ValueId shuffled = g.b.SubgroupShuffleXor(y, mask);
         g.b.If(g.b.Lt(g.Own(lanes), g.I32(256)), [&] { g.b.Store(g.out, g.Own(lanes), shuffled); });
@@ -93,13 +94,13 @@ void Subgroups(const GpuTarget& target, Cases* cases) {
 
 // Loads and stores of global memory by vectors, with every alignment, masked and not.
 void Align(const GpuTarget&, Cases* cases) {
-  for (DType dtype : kAll) {
+  for (DType dtype : kAllOnGpus) {
     for (int lanes : {1, 3, 4, 16}) {
       for (int64_t align : {1, 2, 16}) {
         for (int masked : {0, 1, 2}) {  // 1: one mask for all lanes; 2: one for each
           if (masked != 0 && (align != 2 || lanes % 4 != 0)) continue;
-          Frame f(fmt::format("align{}_{}x{}_m{}", align, FormatDType(dtype), lanes, masked), dtype,
-                  kItems);
+          GpuFrame f(fmt::format("align{}_{}x{}_m{}", align, FormatDType(dtype), lanes, masked),
+                     dtype, kItems);
           const ValueId at = f.b.Mul(f.item, f.I32(16));
           ValueId mask = kNone;
           if (masked == 1) {
@@ -121,13 +122,13 @@ void Align(const GpuTarget&, Cases* cases) {
 }
 
 void WorkgroupMemory(const GpuTarget&, Cases* cases) {
-  for (DType dtype : kAll) {
+  for (DType dtype : kAllOnGpus) {
     for (int lanes : {1, 2, 8}) {
       for (const bool aligned : {false, true}) {
         if (aligned && lanes == 1) continue;
         const int64_t align = aligned ? lanes : 1;
-        Frame f(fmt::format("workgroup_{}x{}_a{}", FormatDType(dtype), lanes, align), dtype,
-                kItems);
+        GpuFrame f(fmt::format("workgroup_{}x{}_a{}", FormatDType(dtype), lanes, align), dtype,
+                   kItems);
         // The other allocation keeps the tile from starting at 0.
         const BufferId first =
             f.b.Allocate("first", DType::kU8, 3 * kItems, MemorySpace::kWorkgroup);
@@ -150,7 +151,7 @@ void WorkgroupMemory(const GpuTarget&, Cases* cases) {
     }
   }
   // What one workitem wrote to global memory, others read after a barrier.
-  Frame f("global_barrier", DType::kF32, kItems);
+  GpuFrame f("global_barrier", DType::kF32, kItems);
   f.b.Store(f.out, f.item, f.b.Load(f.in, f.item));
   f.b.Barrier();
   const ValueId x = f.b.Load(f.out, f.b.Sub(f.I32(kItems - 1), f.item));
@@ -160,9 +161,9 @@ void WorkgroupMemory(const GpuTarget&, Cases* cases) {
 }
 
 void PrivateMemory(const GpuTarget&, Cases* cases) {
-  for (DType dtype : kAll) {
+  for (DType dtype : kAllOnGpus) {
     for (int lanes : {1, 4}) {
-      Frame f(fmt::format("private_{}x{}", FormatDType(dtype), lanes), dtype, kItems);
+      GpuFrame f(fmt::format("private_{}x{}", FormatDType(dtype), lanes), dtype, kItems);
       const BufferId own = f.b.Allocate("own", dtype, 12);
       f.b.For(f.I32(0), f.I32(12), f.I32(lanes), [&](ValueId i) {
         f.b.Store(own, i, f.b.Load(f.in, f.b.Add(f.b.Mul(f.item, f.I32(4)), i), lanes));
@@ -175,13 +176,13 @@ void PrivateMemory(const GpuTarget&, Cases* cases) {
 }
 
 void AsyncCopies(const GpuTarget&, Cases* cases) {
-  for (DType dtype : kAll) {
+  for (DType dtype : kAllOnGpus) {
     for (int bytes : {4, 8, 16}) {
       const int64_t elements = bytes * 8 / BitWidth(dtype);
       if (elements * kItems > kCaseElements || elements == 0) continue;
       for (const bool masked : {false, true}) {
-        Frame f(fmt::format("async_copy_{}_{}{}", FormatDType(dtype), bytes, masked ? "_m" : ""),
-                dtype, kItems);
+        GpuFrame f(fmt::format("async_copy_{}_{}{}", FormatDType(dtype), bytes, masked ? "_m" : ""),
+                   dtype, kItems);
         const BufferId tile =
             f.b.Allocate("tile", dtype, 2 * kItems * elements, MemorySpace::kWorkgroup);
         const auto count = static_cast<int>(elements);
@@ -207,7 +208,7 @@ void AsyncCopies(const GpuTarget&, Cases* cases) {
 
 void Atomics(const GpuTarget&, Cases* cases) {
   for (DType dtype : {DType::kI32, DType::kU32, DType::kI64, DType::kU64}) {
-    Frame f(fmt::format("atomics_{}", FormatDType(dtype)), dtype, kItems);
+    GpuFrame f(fmt::format("atomics_{}", FormatDType(dtype)), dtype, kItems);
     const BufferId sums = f.b.Allocate("sums", dtype, 2, MemorySpace::kWorkgroup);
     const ValueId x = f.b.Load(f.in, f.item);
     f.b.AtomicAdd(f.out, f.b.And(f.item, f.I32(3)), x);  // two workgroups, all workitems
@@ -224,7 +225,7 @@ void Atomics(const GpuTarget&, Cases* cases) {
 // Branches and loops that the workitems of a subgroup take differently.
 void Control(const GpuTarget&, Cases* cases) {
   for (int unroll : {0, 4}) {
-    Frame f(fmt::format("control_u{}", unroll), DType::kF32, kItems);
+    GpuFrame f(fmt::format("control_u{}", unroll), DType::kF32, kItems);
     const ValueId trips = f.b.And(f.b.Mul(f.item, f.I32(5)), f.I32(15));
     const std::vector<ValueId> inits = {f.b.F32(0), f.item};
     const auto results = f.b.For(
@@ -251,7 +252,7 @@ void Control(const GpuTarget&, Cases* cases) {
 // Reports that no workitem, one or several make, in a branch that not all take.
 void Reports(const GpuTarget&, Cases* cases) {
   for (int64_t limit : {0, 7, 300}) {
-    Frame f(fmt::format("reports_{}", limit), DType::kI32, kItems);
+    GpuFrame f(fmt::format("reports_{}", limit), DType::kI32, kItems);
     f.b.Site("node", "what");
     f.b.If(f.b.Lt(f.item, f.I32(kItems - 3)), [&] {
       const ValueId x = f.b.Convert(f.b.And(f.b.Load(f.in, f.item), f.I32(255)), DType::kI64);

@@ -22,7 +22,7 @@ namespace {
 
 using kernel::Opcode;
 
-struct Function {
+struct GpuFunction {
   Opcode opcode;
   double lo, hi;  // half of the samples lie here, the rest is random bits
   int64_t ulps;
@@ -30,7 +30,7 @@ struct Function {
   bool only_normal = false;
 };
 
-constexpr Function kFunctions[] = {
+constexpr GpuFunction kGpuFunctions[] = {
     {Opcode::kExp, -110, 90, 2},  {Opcode::kExp2, -151, 129, 2, 0, true},
     {Opcode::kLog, 0, 4, 1},      {Opcode::kLog2, 0, 4, 1},
     {Opcode::kSin, -100, 100, 2}, {Opcode::kCos, -100, 100, 2},
@@ -44,8 +44,8 @@ constexpr Function kFunctions[] = {
 };
 
 constexpr int64_t kElements = 16384;
-constexpr float kSpecial[] = {0.0f,   -0.0f,   1.0f,     -1.0f,     0.5f, 2.0f,
-                              1e-40f, -1e-45f, INFINITY, -INFINITY, NAN,  3e38f};
+constexpr float kGpuSpecial[] = {0.0f,   -0.0f,   1.0f,     -1.0f,     0.5f, 2.0f,
+                                 1e-40f, -1e-45f, INFINITY, -INFINITY, NAN,  3e38f};
 
 kernel::Kernel MakeKernel(Opcode opcode) {
   kernel::Builder b(fmt::format("{}_0", kernel::FormatOpcode(opcode)));
@@ -71,10 +71,10 @@ int64_t Order(float value) {
 }
 
 // Runs kernel k of the loaded module on samples of function k.
-void CheckFunctions(DeviceRunner& device, std::span<const Function> functions) {
+void CheckGpuFunctions(DeviceRunner& device, std::span<const GpuFunction> functions) {
   std::mt19937_64 random(5);
   for (uint32_t k = 0; k < functions.size(); ++k) {
-    const Function& f = functions[k];
+    const GpuFunction& f = functions[k];
     std::vector<float> x(kElements), y(kElements), out(kElements, -7.5f);
     std::uniform_real_distribution<double> near(f.lo, f.hi);
     for (size_t i = 0; i < x.size(); ++i) {
@@ -84,10 +84,10 @@ void CheckFunctions(DeviceRunner& device, std::span<const Function> functions) {
                              : std::bit_cast<float>(static_cast<uint32_t>(bits));
       }
     }
-    constexpr size_t kCount = std::size(kSpecial);
+    constexpr size_t kCount = std::size(kGpuSpecial);
     for (size_t i = 0; i < kCount * kCount; ++i) {
-      x[i] = kSpecial[i % kCount];
-      y[i] = kSpecial[i / kCount];
+      x[i] = kGpuSpecial[i % kCount];
+      y[i] = kGpuSpecial[i / kCount];
     }
     const auto bytes = [](std::vector<float>& values) {
       return std::span<uint8_t>(reinterpret_cast<uint8_t*>(values.data()), values.size() * 4);
@@ -125,31 +125,31 @@ TEST(GpuMath, CudaFunctionsKeepTheirErrors) {
   Result<std::unique_ptr<DeviceRunner>> opened = DeviceRunner::Open("cuda:0");
   if (!opened.ok()) GTEST_SKIP() << opened.status().ToString();
   kernel::Module module;
-  for (const Function& f : kFunctions) module.kernels.push_back(MakeKernel(f.opcode));
+  for (const GpuFunction& f : kGpuFunctions) module.kernels.push_back(MakeKernel(f.opcode));
   const Status loaded = (*opened)->Load(module);
   ASSERT_TRUE(loaded.ok()) << loaded.ToString();
-  CheckFunctions(**opened, kFunctions);
+  CheckGpuFunctions(**opened, kGpuFunctions);
 }
 
 // Those made of the device's exp2.
 TEST(GpuMath, VulkanFunctionsKeepTheirErrors) {
   Result<std::unique_ptr<DeviceRunner>> opened = DeviceRunner::Open("vulkan:0");
   if (!opened.ok()) GTEST_SKIP() << opened.status().ToString();
-  constexpr Function kOfExp2[] = {{Opcode::kExp, -87, 88, 4, 4, true},
-                                  {Opcode::kExp2, -126, 127, 3, 2, true},
-                                  {Opcode::kTanh, -10, 10, 7, 0, true},
-                                  {Opcode::kErf, -5, 5, 5, 0, true}};
+  constexpr GpuFunction kOfExp2[] = {{Opcode::kExp, -87, 88, 4, 4, true},
+                                     {Opcode::kExp2, -126, 127, 3, 2, true},
+                                     {Opcode::kTanh, -10, 10, 7, 0, true},
+                                     {Opcode::kErf, -5, 5, 5, 0, true}};
   kernel::ExpandMathOptions options;
   options.has_exp2 = true;
   options.has_fma =
       ((*opened)->target().gpu.features & static_cast<uint64_t>(GpuFeature::kFma)) != 0;
   kernel::Module module;
-  for (const Function& f : kOfExp2) {
+  for (const GpuFunction& f : kOfExp2) {
     module.kernels.push_back(kernel::ExpandMath(MakeKernel(f.opcode), options));
   }
   const Status loaded = (*opened)->Load(module);
   ASSERT_TRUE(loaded.ok()) << loaded.ToString();
-  CheckFunctions(**opened, kOfExp2);
+  CheckGpuFunctions(**opened, kOfExp2);
 }
 
 }  // namespace

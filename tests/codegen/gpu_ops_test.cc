@@ -37,7 +37,7 @@ DeviceRunner* Device(const std::string& path) {
   return at->second.get();
 }
 
-struct Buffers {
+struct GpuBuffers {
   std::vector<std::vector<uint8_t>> bytes;
   std::vector<kernel::BufferArgument> arguments;
 };
@@ -54,8 +54,8 @@ void FlushSubnormals(DType dtype, int64_t count, uint8_t* data) {
   }
 }
 
-Buffers MakeBuffers(const OpCase& c, int64_t elements, uint64_t seed, bool has_subnormals) {
-  Buffers buffers;
+GpuBuffers MakeBuffers(const OpCase& c, int64_t elements, uint64_t seed, bool has_subnormals) {
+  GpuBuffers buffers;
   std::mt19937_64 random(seed);
   for (const kernel::Buffer& b : c.kernel.buffers) {
     if (b.space != kernel::MemorySpace::kGlobal) continue;
@@ -112,16 +112,16 @@ bool IsClose(DType dtype, const void* want, const void* got, double ulps, bool a
 // buffer.
 std::vector<std::string> Mismatches(DeviceRunner& device, uint32_t index, const OpCase& c,
                                     const kernel::Kernel& oracle, const int64_t (&grid)[3],
-                                    int64_t elements = kCaseElements + kCaseSlack,
-                                    double ulps = 0, bool any_zero = false) {
+                                    int64_t elements = kCaseElements + kCaseSlack, double ulps = 0,
+                                    bool any_zero = false) {
   const int64_t scalar_values[] = {1, -7};
   const std::span<const int64_t> scalars(scalar_values, c.kernel.scalars.size());
   const bool has_subnormals =
       device.target().kind != TargetKind::kVulkan ||
       (device.target().gpu.features & static_cast<uint64_t>(GpuFeature::kDenormPreserve)) != 0 ||
       device.device_name().starts_with("llvmpipe");
-  Buffers expected = MakeBuffers(c, elements, 17, has_subnormals);
-  Buffers actual = MakeBuffers(c, elements, 17, has_subnormals);
+  GpuBuffers expected = MakeBuffers(c, elements, 17, has_subnormals);
+  GpuBuffers actual = MakeBuffers(c, elements, 17, has_subnormals);
   ErrorRecord error{};
   kernel::InterpreterOptions options;
   options.subgroup_size = device.target().gpu.subgroup_size;
@@ -257,7 +257,7 @@ TEST_P(GpuPerturbation, IsSeen) {
   }
 }
 
-std::vector<Opcode> OpsToTest() {
+std::vector<Opcode> GpuOpsToTest() {
   std::vector<Opcode> ops;
   for (int i = 0; i < kernel::kOpcodeCount; ++i) {
     const auto opcode = static_cast<Opcode>(i);
@@ -271,7 +271,7 @@ std::vector<Opcode> OpsToTest() {
 
 INSTANTIATE_TEST_SUITE_P(All, GpuOps,
                          ::testing::Combine(::testing::ValuesIn(kDevices),
-                                            ::testing::ValuesIn(OpsToTest())),
+                                            ::testing::ValuesIn(GpuOpsToTest())),
                          [](const auto& info) {
                            return NameOf(std::get<0>(info.param),
                                          kernel::FormatOpcode(std::get<1>(info.param)));

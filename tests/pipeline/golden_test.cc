@@ -21,7 +21,7 @@ constexpr std::string_view kMark = "=== fuse\n";
 const std::filesystem::path kFolder =
     std::filesystem::path(HALYARD_SOURCE_DIR) / "tests/pipeline/goldens";
 
-Result<std::string> Fused(std::string_view graph) {
+Result<std::string> FusedText(std::string_view graph) {
   HY_ASSIGN(const Target target, ParseTarget("cpu-avx2"));
   CompileState state;
   HY_TRY(ParseState(graph, target, &state));
@@ -40,7 +40,7 @@ TEST_P(GoldenTest, LoopIrIsAsBlessed) {
   const std::string whole = text.str();
   const size_t mark = whole.find(kMark);
   const std::string graph = whole.substr(0, mark);
-  const auto fused = Fused(graph);
+  const auto fused = FusedText(graph);
   ASSERT_TRUE(fused.ok()) << fused.status().ToString();
   if (EnvFlag(EnvVar::kBless)) {
     std::ofstream(path) << graph << kMark << *fused;

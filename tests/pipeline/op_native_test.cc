@@ -130,7 +130,7 @@ void RunExamples(const std::string& name, const Target& target,
     compiled.name = name;
     compiled.target = target;
     request.devices.push_back(compiled);
-    Result<CompileResult> result = Compile(request);
+    Result<CompileResult> result = pipeline::Compile(request);
     ASSERT_TRUE(result.ok()) << result.status().ToString();
     for (const char* path : paths) RunAndCompare(batch, result->program, path);
     if (::testing::Test::HasFatalFailure()) return;

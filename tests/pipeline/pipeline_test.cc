@@ -28,7 +28,7 @@ CompileRequest RequestFor(std::string_view text) {
 }
 
 Result<program::Program> CompileText(std::string_view text) {
-  HY_ASSIGN(CompileResult result, Compile(RequestFor(text)));
+  HY_ASSIGN(CompileResult result, pipeline::Compile(RequestFor(text)));
   return std::move(result.program);
 }
 
@@ -130,7 +130,7 @@ TEST(PipelineTest, ACompileCanBeStopped) {
   std::atomic<int> asked = 0;
   int most = 1000000;
   request.should_stop = [&] { return asked++ >= most; };
-  const auto whole = Compile(request);
+  const auto whole = pipeline::Compile(request);
   ASSERT_TRUE(whole.ok()) << whole.status().ToString();
   const int count = asked;
   EXPECT_GT(measurer.count, 0);
@@ -138,12 +138,12 @@ TEST(PipelineTest, ACompileCanBeStopped) {
   EXPECT_GT(count, static_cast<int>(Passes().size()) + measurer.count);
   for (most = 0; most < count; ++most) {
     asked = measurer.count = 0;
-    const Status status = Compile(request).status();
+    const Status status = pipeline::Compile(request).status();
     EXPECT_EQ(status.code(), StatusCode::kAborted) << most;
     EXPECT_LT(asked, count + 8) << "pieces that run at once ask at once";
   }
   asked = 0;
-  EXPECT_TRUE(Compile(request).ok());
+  EXPECT_TRUE(pipeline::Compile(request).ok());
 }
 
 TEST(PipelineTest, ResultsThatNothingComputesAreCopied) {

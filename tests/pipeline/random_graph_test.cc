@@ -85,7 +85,7 @@ void RunSeed(uint32_t seed, const program::Device& device, const std::vector<std
   request.measurer = &races;
   request.options.tune = seed % 2 == 1;
   request.options.allow_fallback = false;
-  Result<CompileResult> compiled = Compile(request);
+  Result<CompileResult> compiled = pipeline::Compile(request);
   ASSERT_TRUE(compiled.ok()) << compiled.status().ToString();
   std::vector<int64_t> sizes = {1};
   if (random.symbol.valid()) sizes = {1 + seed % 39, 40};

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <map>
+#include <optional>
 
 #include "base/near_names.h"
 #include "tools/halyard/bench_op.h"
@@ -12,6 +13,7 @@
 #include "tools/halyard/bench_row.h"
 #include "tools/halyard/bench_trace.h"
 #include "tools/halyard/files.h"
+#include "tools/halyard/interrupt.h"
 #include "tools/halyard/progress_line.h"
 
 namespace halyard::tools {
@@ -19,7 +21,7 @@ namespace {
 
 constexpr double kMostArrivals = 1e7;  // of a rate; each is a number in memory
 
-struct Options {
+struct BenchArguments {
   BenchOptions bench;
   ModelOptions model;
   InputOptions inputs;
@@ -51,7 +53,7 @@ std::vector<std::string> ValuesOfShape(const std::string& text) {
 }
 
 // A model in all sizes and precisions that the options list, the last of them changing fastest.
-std::vector<Subject> GridOf(const Options& options, const std::string& model) {
+std::vector<Subject> GridOf(const BenchArguments& options, const std::string& model) {
   std::vector<Subject> grid = {{options.model, options.bench, model}};
   grid[0].model.model = model;
   grid[0].model.shapes.clear();
@@ -85,7 +87,7 @@ std::vector<Subject> GridOf(const Options& options, const std::string& model) {
   return grid;
 }
 
-std::vector<Subject> SubjectsOf(const Options& options) {
+std::vector<Subject> SubjectsOf(const BenchArguments& options) {
   if (!options.op.empty() && !options.models.empty())
     throw CommandError(kWrongUsage, "--op takes no model");
   std::vector<Subject> out;
@@ -99,7 +101,7 @@ std::vector<Subject> SubjectsOf(const Options& options) {
     return out;
   }
   if (options.model.shapes.empty()) throw CommandError(kWrongUsage, "--op needs --shape");
-  Options of_ops = options;
+  BenchArguments of_ops = options;
   of_ops.model.shapes.clear();
   for (const std::string& shape : options.model.shapes) {
     const OpCase op = ParseOpCase(options.op, shape, options.dtype.empty() ? "f32" : options.dtype);
@@ -160,7 +162,7 @@ Json FailedRow(const Subject& subject, const std::string& device, const std::str
 }
 
 // Names come from model files and need not be UTF-8.
-std::string TextOf(const Json& json) {
+std::string ReportText(const Json& json) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -175,14 +177,14 @@ std::string MeasuredRows(const Json& report) {
 }
 
 // A report never replaces what is measured or read for it.
-void KeepFilesApart(const Options& options) {
+void KeepFilesApart(const BenchArguments& options) {
   std::vector<NamedFile> inputs = FilesOf(options.inputs);
   for (const std::string& model : options.models) inputs.push_back({"the model", model});
   KeepApart({{"--output", options.output}, {"--html", options.html}, {"--trace", options.trace}},
             inputs);
 }
 
-int Bench(const Options& options, const CLI::App& command) {
+int Bench(const BenchArguments& options, const CLI::App& command) {
   if (!options.compare.empty()) {
     RefuseOthers(command, "--compare", "reads two reports and writes a table");
     const std::string &before = options.compare[0], &after = options.compare[1];
@@ -211,7 +213,7 @@ int Bench(const Options& options, const CLI::App& command) {
   std::vector<Condition> conditions;
   for (const std::string& text : options.fail_if) conditions.push_back(ParseCondition(text));
   CheckDeviceNames(options.model.device);
-  WatchForInterrupts();
+  std::optional<InterruptWatch> watch(std::in_place);
   Json report = {{"format", kBenchFormat},
                  {"version", static_cast<uint32_t>(hy_version())},
                  {"timer", "host clock around hy_session_run, host memory to host memory"},
@@ -261,7 +263,7 @@ int Bench(const Options& options, const CLI::App& command) {
     }
   }
   EraseProgress();
-  StopWatchingForInterrupts();
+  watch.reset();
   if (status == kDone && is_held) status = kDiffers;
   if (IsInterrupted()) {
     PrintError(conditions.empty()
@@ -270,10 +272,10 @@ int Bench(const Options& options, const CLI::App& command) {
     status = kInterrupted;
     report["is_interrupted"] = true;
   }
-  const std::string json = TextOf(report);
+  const std::string json = ReportText(report);
   if (!options.output.empty()) WriteWhole(options.output, json);
   if (!options.html.empty()) WriteWhole(options.html, MakeBenchPage(report));
-  if (!options.trace.empty()) WriteWhole(options.trace, TextOf(MakeTrace(report)));
+  if (!options.trace.empty()) WriteWhole(options.trace, ReportText(MakeTrace(report)));
   std::printf("%s", options.form == "json"  ? json.c_str()
                     : options.form == "csv" ? FormatCsv(report).c_str()
                                             : FormatMarkdown(report).c_str());
@@ -285,7 +287,7 @@ int Bench(const Options& options, const CLI::App& command) {
 Run AddBenchCommand(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("bench", "Time models on devices, in phases and percentiles");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchArguments>();
   options->model.device.clear();
   command->add_option("MODEL", options->models, "ONNX or program files");
   command->add_option(

@@ -2,7 +2,8 @@
 #include "tools/halyard/bench_conditions.h"
 
 #include <cctype>
-#include <cstdio>
+
+#include "tools/halyard/format.h"
 
 namespace halyard::tools {
 namespace {
@@ -10,12 +11,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kClockFell = 0.05;  // of the clock before
-
-std::string Format(const char* format, auto... values) {
-  char text[512];
-  std::snprintf(text, sizeof(text), format, values...);
-  return text;
-}
 
 double Number(const Json& json, const char* name) {
   const auto found = json.find(name);

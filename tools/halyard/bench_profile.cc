@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 
 #include "base/quantity.h"
+#include "tools/halyard/format.h"
 #include "tools/halyard/statistics.h"
 
 namespace halyard::tools {
@@ -14,11 +14,6 @@ namespace {
 
 constexpr size_t kShownGroups = 12;
 constexpr double kAboveRoof = 1.005;  // shares that are printed as more than 100%
-
-double MedianOf(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return Percentile(values, 0.5);
-}
 
 // What the device did of a command, as far as anybody tells.
 double BusySeconds(const ProfiledCommand& command) {
@@ -100,12 +95,6 @@ Json TimelineOf(const ProfiledRun& run) {
     timeline.push_back(std::move(json));
   }
   return timeline;
-}
-
-std::string Format(const char* format, auto... values) {
-  char text[512];
-  std::snprintf(text, sizeof(text), format, values...);
-  return text;
 }
 
 // "1.23 GFLOP/s"; "-" for what is not known.

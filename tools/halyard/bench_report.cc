@@ -9,6 +9,7 @@
 #include "base/quantity.h"
 #include "tools/halyard/bench_conditions.h"
 #include "tools/halyard/bench_profile.h"
+#include "tools/halyard/format.h"
 
 namespace halyard::tools {
 namespace {
@@ -18,12 +19,6 @@ constexpr double kTimerSeconds =
     1e-6;                              // shorter runs than ten of these are hard to time one by one
 constexpr double kMuch = 0.2;          // share of a run that a verdict names
 constexpr double kSignificant = 0.01;  // chance that two sets of samples are of one kind
-
-std::string Format(const char* format, auto... values) {
-  char text[512];
-  std::snprintf(text, sizeof(text), format, values...);
-  return text;
-}
 
 double NumberAt(const Json& row, const char* group, const char* name) {
   const auto outer = row.find(group);

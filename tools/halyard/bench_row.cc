@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <map>
 
 #include "base/dtype.h"
 #include "tools/halyard/bench_memory.h"
 #include "tools/halyard/bench_profile.h"
+#include "tools/halyard/clock.h"
 #include "tools/halyard/compare.h"
+#include "tools/halyard/interrupt.h"
 #include "tools/halyard/load.h"
 
 namespace halyard::tools {
@@ -19,12 +20,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostProfiledRuns = 10, kFewestProfiledRuns = 3;
 constexpr double kProfileSeconds = 1, kClosedLoopSeconds = 2;  // at most
-
-volatile std::sig_atomic_t is_interrupted = 0;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // What is known of the properties whose names begin with the prefix, by the rest of their names.
 Json KnownProperties(const hy::Device& device, const std::string& prefix) {
@@ -126,7 +121,7 @@ void MeasureLoads(const BenchOptions& options, const Model& model, const Inputs&
   const double closed_s = std::min(options.seconds, kClosedLoopSeconds);
   progress.StartPhase("several runs at once", closed_s);
   const Load closed = RunClosedLoop(runners.size(), closed_s, run, should_stop);
-  if (is_interrupted) return;
+  if (IsInterrupted()) return;
   (*row)["throughput"] = closed.runs_per_s;
   (*row)["concurrency"] = options.concurrency;
   (*row)["concurrent_latency"] = PercentilesJson(closed.latencies);
@@ -136,7 +131,7 @@ void MeasureLoads(const BenchOptions& options, const Model& model, const Inputs&
     progress.StartPhase(phase, options.seconds);
     const Load open = RunOpenLoop(runners.size(), ArrivalTimes(rate, options.seconds),
                                   options.seconds, run, should_stop);
-    if (is_interrupted) return;
+    if (IsInterrupted()) return;
     Json json = {{"rate", rate},
                  {"seconds", options.seconds},
                  {"arrivals", open.arrivals},
@@ -215,7 +210,7 @@ Json MeasureProfile(const Model& model, const Inputs& inputs, double plain_s,
   ProfileOnce(runner);
   std::vector<ProfiledRun> runs;
   const Clock::time_point start = Clock::now();
-  while (!is_interrupted && runs.size() < kMostProfiledRuns &&
+  while (!IsInterrupted() && runs.size() < kMostProfiledRuns &&
          (runs.size() < kFewestProfiledRuns || SecondsSince(start) < kProfileSeconds)) {
     runs.push_back(ProfileOnce(runner));
   }
@@ -229,16 +224,6 @@ Json MeasureProfile(const Model& model, const Inputs& inputs, double plain_s,
 }
 
 }  // namespace
-
-bool IsInterrupted() { return is_interrupted != 0; }
-void WatchForInterrupts() {
-  is_interrupted = 0;
-  std::signal(SIGINT, [](int) {
-    is_interrupted = 1;
-    std::signal(SIGINT, SIG_DFL);
-  });
-}
-void StopWatchingForInterrupts() { std::signal(SIGINT, SIG_DFL); }
 
 // Runner ------------------------------------------------------------------------------------------
 
@@ -346,7 +331,7 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
 
   start = Clock::now();
   progress.StartPhase("warming up", options.warm_seconds);
-  while (!is_interrupted && SecondsSince(start) < options.warm_seconds) {
+  while (!IsInterrupted() && SecondsSince(start) < options.warm_seconds) {
     runner.Run();
     progress.Tick();
   }
@@ -354,7 +339,7 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
   std::vector<double> samples;
   progress.StartPhase("timed runs", options.runs > 0 ? 0 : options.seconds);
   start = Clock::now();
-  while (!is_interrupted &&
+  while (!IsInterrupted() &&
          (options.runs > 0 ? static_cast<int64_t>(samples.size()) < options.runs
                            : samples.size() < 5 || SecondsSince(start) < options.seconds)) {
     samples.push_back(runner.Run());
@@ -365,8 +350,8 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
   row["state_after"] = MergedStates(row["conditions"], "after");
   if (samples.empty()) return;
   row["latency"] = StatisticsJson(Describe(samples));
-  if (!is_interrupted) MeasureLoads(options, model, inputs, devices, runner, progress, &row);
-  if (!is_interrupted && !options.no_profile) {
+  if (!IsInterrupted()) MeasureLoads(options, model, inputs, devices, runner, progress, &row);
+  if (!IsInterrupted() && !options.no_profile) {
     progress.StartPhase("profiled runs", kProfileSeconds);
     Json profile = MeasureProfile(model, inputs, row["latency"]["p50"], devices);
     if (profile.is_object()) row["profile"] = std::move(profile);  // else interrupted
@@ -390,13 +375,13 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
 Json BenchRow(const BenchOptions& options, ModelOptions model_options,
               const InputOptions& input_options, BenchProgress& progress) {
   Json row = {{"model", model_options.model}, {"device", model_options.device}};
-  model_options.should_stop = [](void*) -> int32_t { return is_interrupted; };
+  model_options.should_stop = [](void*) -> int32_t { return IsInterrupted(); };
   try {
     MeasureRow(options, model_options, input_options, progress, row);
   } catch (const hy::Error& error) {
-    if (!is_interrupted || error.code() != HY_ABORTED) throw;
+    if (!IsInterrupted() || error.code() != HY_ABORTED) throw;
   }
-  if (is_interrupted) row["is_interrupted"] = true;
+  if (IsInterrupted()) row["is_interrupted"] = true;
   return row;
 }
 

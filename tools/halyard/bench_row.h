@@ -34,11 +34,6 @@ class Runner {
   std::vector<hy_tensor> calls_, outputs_;
 };
 
-// Ctrl-C during a benchmark: what is there is reported. A second one ends the command.
-bool IsInterrupted();
-void WatchForInterrupts();
-void StopWatchingForInterrupts();
-
 // The devices that one part of --device names: "a+b" is one program placed over both, "auto" none.
 std::vector<std::string> DevicesOfRow(const std::string& part);
 

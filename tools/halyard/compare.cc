@@ -11,7 +11,7 @@ namespace halyard::tools {
 namespace {
 
 template <typename T>
-double Load(const Tensor& tensor, size_t index) {
+double LoadAs(const Tensor& tensor, size_t index) {
   T value;
   std::memcpy(&value, tensor.bytes.data() + index * sizeof(T), sizeof(T));
   return static_cast<double>(value);
@@ -35,25 +35,25 @@ double ElementAsDouble(const Tensor& tensor, size_t index) {
   switch (tensor.dtype) {
     case HY_DTYPE_BOOL:
     case HY_DTYPE_U8:
-      return Load<uint8_t>(tensor, index);
+      return LoadAs<uint8_t>(tensor, index);
     case HY_DTYPE_I8:
-      return Load<int8_t>(tensor, index);
+      return LoadAs<int8_t>(tensor, index);
     case HY_DTYPE_I16:
-      return Load<int16_t>(tensor, index);
+      return LoadAs<int16_t>(tensor, index);
     case HY_DTYPE_U16:
-      return Load<uint16_t>(tensor, index);
+      return LoadAs<uint16_t>(tensor, index);
     case HY_DTYPE_I32:
-      return Load<int32_t>(tensor, index);
+      return LoadAs<int32_t>(tensor, index);
     case HY_DTYPE_U32:
-      return Load<uint32_t>(tensor, index);
+      return LoadAs<uint32_t>(tensor, index);
     case HY_DTYPE_I64:
-      return Load<int64_t>(tensor, index);
+      return LoadAs<int64_t>(tensor, index);
     case HY_DTYPE_U64:
-      return Load<uint64_t>(tensor, index);
+      return LoadAs<uint64_t>(tensor, index);
     case HY_DTYPE_F32:
-      return Load<float>(tensor, index);
+      return LoadAs<float>(tensor, index);
     case HY_DTYPE_F64:
-      return Load<double>(tensor, index);
+      return LoadAs<double>(tensor, index);
     default:
       break;
   }

@@ -10,12 +10,12 @@
 namespace halyard::tools {
 namespace {
 
-struct Options {
+struct CompileArguments {
   ModelOptions model;
   std::string output;
 };
 
-int Compile(const Options& options) {
+int Compile(const CompileArguments& options) {
   KeepApart({{"--output", options.output}}, {{"the model", options.model.model}});
   const Model model = OpenModel(options.model, true);
   if (model.is_saved) {
@@ -39,7 +39,7 @@ int Compile(const Options& options) {
 
 Run AddCompileCommand(CLI::App& app) {
   CLI::App* command = app.add_subcommand("compile", "Compile a model into a program file");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompileArguments>();
   AddModelOptions(*command, options->model);
   command
       ->add_option("-o,--output", options->output,

@@ -2,18 +2,18 @@
 // halyard devices: what is here, what it can do, what it reaches, and why a driver is missing.
 #include "tools/halyard/devices.h"
 
-#include <csignal>
 #include <cstdio>
 #include <set>
 
 #include "base/quantity.h"
 #include "tools/halyard/files.h"
+#include "tools/halyard/interrupt.h"
 #include "tools/halyard/progress_line.h"
 
 namespace halyard::tools {
 namespace {
 
-struct Options {
+struct DevicesArguments {
   bool json = false, all = false, probe = false, again = false, no_tune = false;
   double seconds = 0;
   std::string why_missing, svg;
@@ -21,28 +21,13 @@ struct Options {
   std::vector<std::string> devices;
 };
 
-volatile std::sig_atomic_t is_interrupted = 0;
-
-// Ctrl-C ends probing with what there is; a second one ends the command.
-class InterruptWatch {
- public:
-  InterruptWatch() {
-    is_interrupted = 0;
-    std::signal(SIGINT, [](int) {
-      is_interrupted = 1;
-      std::signal(SIGINT, SIG_DFL);
-    });
-  }
-  ~InterruptWatch() { std::signal(SIGINT, SIG_DFL); }
-};
-
 Json ProbeJson(const hy::Instance& instance, const std::vector<hy::Device>& devices,
-               const Options& options) {
+               const DevicesArguments& options) {
   hy_probe_desc desc = HY_PROBE_DESC_INIT;
   desc.seconds_per_device = options.seconds;
   desc.again = options.again ? 1 : 0;
   desc.no_tune = options.no_tune ? 1 : 0;
-  desc.should_stop = [](void*) -> int32_t { return is_interrupted; };
+  desc.should_stop = [](void*) -> int32_t { return IsInterrupted(); };
   if (HasProgressLine()) {
     desc.progress = [](void*, hy_string what, double done) {
       char share[16];
@@ -82,7 +67,7 @@ Json LinksJson(const std::vector<hy::Device>& devices) {
 }
 
 // Everything that the command knows, in the form of docs/devices.schema.json.
-Json CollectReport(const hy::Instance& instance, const Options& options) {
+Json CollectReport(const hy::Instance& instance, const DevicesArguments& options) {
   std::vector<std::string> paths = options.devices;
   if (paths.empty()) {
     for (const hy_device_info& info : instance.Devices()) paths.push_back(hy::ToString(info.path));
@@ -122,7 +107,7 @@ Json CollectReport(const hy::Instance& instance, const Options& options) {
   return json;
 }
 
-std::string TextOf(const Json& value) {
+std::string PrintedText(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   return value.dump();
@@ -135,7 +120,7 @@ void PrintDevice(const Json& device, bool with_unknown) {
   }
   for (const auto& [name, field] : device["fields"].items()) {
     if (!field.is_null()) {
-      std::printf("%s = %s (%s)\n", name.c_str(), TextOf(field["value"]).c_str(),
+      std::printf("%s = %s (%s)\n", name.c_str(), PrintedText(field["value"]).c_str(),
                   field["source"].get<std::string>().c_str());
     } else if (with_unknown) {
       std::printf("%s = unknown\n", name.c_str());
@@ -211,7 +196,7 @@ int WhyMissing(const hy::Instance& instance, const std::string& wanted) {
   throw CommandError(kWrongUsage, "there is no driver '" + wanted + "'; this build has: " + known);
 }
 
-int Devices(const Options& options, const CLI::App& command) {
+int Devices(const DevicesArguments& options, const CLI::App& command) {
   if (!options.diff.empty()) {
     RefuseOthers(command, "--diff", "reads two reports and writes what differs");
     if (options.diff.size() != 2) throw CommandError(kWrongUsage, "--diff takes two files");
@@ -239,7 +224,7 @@ int Devices(const Options& options, const CLI::App& command) {
 Run AddDevicesCommand(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "devices", "List drivers and devices, what each can do, and what it reaches");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DevicesArguments>();
   command->add_flag("--json", options->json, "Write JSON (docs/devices.schema.json)");
   command->add_flag("--all", options->all, "Also name what is unknown");
   command->add_flag(

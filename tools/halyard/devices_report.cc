@@ -3,13 +3,14 @@
 #include <map>
 
 #include "tools/halyard/devices.h"
+#include "tools/halyard/format.h"
 
 namespace halyard::tools {
 namespace {
 
 constexpr double kSameTime = 0.1;  // relative; two runs of a probe seldom agree better
 
-std::string TextOf(const Json& value) {
+std::string ValueText(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
@@ -17,12 +18,6 @@ std::string TextOf(const Json& value) {
 bool IsVolatile(const std::string& field) {
   return field.rfind("state.", 0) == 0 || field == "memory.available_bytes" ||
          field.find(".budget_bytes") != std::string::npos;
-}
-
-std::string Format(const char* format, auto... values) {
-  char text[512];
-  std::snprintf(text, sizeof(text), format, values...);
-  return text;
 }
 
 std::string ReadingName(const Json& reading) {
@@ -52,7 +47,7 @@ std::string FormatRate(const Json& reading) {
 std::string FormatState(const Json& state) {
   std::string line;
   for (const auto& [name, field] : state.items()) {
-    line += (line.empty() ? "" : ", ") + name + " " + TextOf(field.at("value"));
+    line += (line.empty() ? "" : ", ") + name + " " + ValueText(field.at("value"));
   }
   return line;
 }
@@ -61,13 +56,13 @@ std::string FormatState(const Json& state) {
 std::map<std::string, std::string> Facts(const Json& report) {
   std::map<std::string, std::string> facts;
   for (const Json& driver : report.at("drivers")) {
-    facts["driver " + driver.at("name").get<std::string>()] = TextOf(driver.at("status"));
+    facts["driver " + driver.at("name").get<std::string>()] = ValueText(driver.at("status"));
   }
   for (const Json& device : report.at("devices")) {
     const std::string path = device.at("path");
     for (const auto& [name, field] : device.at("fields").items()) {
       if (IsVolatile(name)) continue;
-      facts[path + " " + name] = field.is_null() ? "unknown" : TextOf(field.at("value"));
+      facts[path + " " + name] = field.is_null() ? "unknown" : ValueText(field.at("value"));
     }
     for (const Json& feature : device.at("features")) {
       facts[path + " feature " + feature.get<std::string>()] = "yes";

@@ -3,11 +3,11 @@
 // between them with a branch to each device, and right of the column a lane for each link between
 // two devices. Labels stand beside straight lines, where no other line or label comes.
 #include <algorithm>
-#include <cstdio>
 #include <map>
 
 #include "base/escape_html.h"
 #include "tools/halyard/devices.h"
+#include "tools/halyard/format.h"
 
 namespace halyard::tools {
 namespace {
@@ -20,12 +20,6 @@ constexpr int kLaneX = kDeviceX + kBoxWidth + 24;  // the first lane of links be
 constexpr int kLevelLanes = 3, kLevelWidth = 130, kUprightWidth = 44;
 constexpr double kCharWidth = 6.6;  // of the 12-pixel font, generously
 
-std::string Format(const char* format, auto... values) {
-  char text[600];
-  std::snprintf(text, sizeof(text), format, values...);
-  return text;
-}
-
 // Shortened to what a box holds, at a whole character.
 std::string Fit(const std::string& text, size_t most) {
   if (text.size() <= most) return text;
@@ -34,14 +28,14 @@ std::string Fit(const std::string& text, size_t most) {
   return text.substr(0, end) + "…";
 }
 
-double Number(const Json& device, const char* field) {
+double FieldNumber(const Json& device, const char* field) {
   const auto& fields = device["fields"];
   const auto found = fields.find(field);
   if (found == fields.end() || found->is_null() || !(*found)["value"].is_number()) return 0;
   return (*found)["value"];
 }
 
-std::string Text(const Json& device, const char* field) {
+std::string FieldText(const Json& device, const char* field) {
   const auto& fields = device["fields"];
   const auto found = fields.find(field);
   if (found == fields.end() || found->is_null() || !(*found)["value"].is_string()) return "";
@@ -149,15 +143,15 @@ std::string Box(int x, int y, const Json& device, const Json* probe, const char*
       x, y, kBoxWidth, kBoxHeight, color);
   const int left = x + 14;
   svg += Line(left, y + 24, "path", device["path"].get<std::string>());
-  svg += Line(left, y + 44, "name", Fit(Text(device, "identity.name"), 44));
+  svg += Line(left, y + 44, "name", Fit(FieldText(device, "identity.name"), 44));
   std::string units;
-  if (const double count = Number(device, "compute.unit_count"); count > 0) {
+  if (const double count = FieldNumber(device, "compute.unit_count"); count > 0) {
     units = Format("%.0f units", count);
   }
-  if (const double clock = Number(device, "compute.max_clock_hz"); clock > 0) {
+  if (const double clock = FieldNumber(device, "compute.max_clock_hz"); clock > 0) {
     units += Format("%s%.2f GHz", units.empty() ? "" : ", ", clock / 1e9);
   }
-  const std::string chip = Text(device, "identity.chip");
+  const std::string chip = FieldText(device, "identity.chip");
   if (!chip.empty()) units += (units.empty() ? "" : ", ") + chip;
   svg += Line(left, y + 66, "fact", units);
   double product = 0;
@@ -177,14 +171,14 @@ std::string Box(int x, int y, const Json& device, const Json* probe, const char*
       "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"42\" rx=\"4\" fill=\"#ffffff\" "
       "stroke=\"#8497b0\"/>\n",
       left, y + 96, kBoxWidth - 28);
-  std::string memory = FormatBytes(Number(device, "memory.total_bytes"));
-  const std::string kind = Text(device, "memory.kind");
+  std::string memory = FormatBytes(FieldNumber(device, "memory.total_bytes"));
+  const std::string kind = FieldText(device, "memory.kind");
   if (!kind.empty()) memory += " " + kind;
   svg += Line(left + 8, y + 113, "fact", "memory " + Fit(memory, 36));
   const double triad = BestRate(probe, {{"kind", "triad"}, {"level", "memory"}});
   if (triad > 0) {
     svg += Line(left + 8, y + 131, "measured", Format("%.4g GB/s triad", triad * 1e-9));
-  } else if (const double peak = Number(device, "memory.peak_bytes_per_s"); peak > 0) {
+  } else if (const double peak = FieldNumber(device, "memory.peak_bytes_per_s"); peak > 0) {
     svg += Line(left + 8, y + 131, "fact", Format("%.4g GB/s at most", peak * 1e-9));
   }
   return svg;
@@ -238,8 +232,9 @@ std::string DrawTopology(const Json& report) {
     svg += Route("#44546a", false,
                  {{kHostX + kBoxWidth, bus_y}, {kBusX, bus_y}, {kBusX, y}, {kDeviceX, y}});
     std::string bus, rate;
-    if (const double generation = Number(device, "links.pcie_generation_max"); generation > 0) {
-      bus = Format("PCIe %.0f x%.0f", generation, Number(device, "links.pcie_width_max"));
+    if (const double generation = FieldNumber(device, "links.pcie_generation_max");
+        generation > 0) {
+      bus = Format("PCIe %.0f x%.0f", generation, FieldNumber(device, "links.pcie_width_max"));
     }
     const double up = BestRate(probe, {{"kind", "copy"}, {"from", "pinned"}, {"to", "device"}});
     const double down = BestRate(probe, {{"kind", "copy"}, {"from", "device"}, {"to", "pinned"}});

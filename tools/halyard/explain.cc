@@ -20,7 +20,7 @@ std::string Dump(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
-struct Options {
+struct ExplainArguments {
   ModelOptions model;
   bool dot = false;
   bool html = false;
@@ -367,7 +367,7 @@ Json WhyNot(const Json& report, const std::string& node, const std::string& devi
   return out;
 }
 
-int Explain(const Options& options) {
+int Explain(const ExplainArguments& options) {
   std::string node, device;
   if (!options.why_not.empty()) {
     const size_t equals = options.why_not.rfind('=');
@@ -432,7 +432,7 @@ int Explain(const Options& options) {
 Run AddExplainCommand(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "explain", "Show placement, fusion groups, schedules and memory of a model");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExplainArguments>();
   AddModelOptions(*command, options->model);
   CLI::Option_group* what = command->add_option_group("What", "One of these instead of the report");
   what->add_flag("--dot", options->dot, "Write a DOT graph of the dispatches");

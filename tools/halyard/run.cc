@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/quantity.h"
+#include "tools/halyard/clock.h"
 #include "tools/halyard/command.h"
 #include "tools/halyard/compare.h"
 #include "tools/halyard/files.h"
@@ -18,17 +19,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct RunArguments {
   ModelOptions model;
   InputOptions inputs;
   std::string output_dir, expect_dir;
   double rtol = 1e-4, atol = 1e-5;
   bool compile_shapes = false;
 };
-
-double SecondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 // "min -1.2, max 3.4, mean 0.1", and how many NaN there are beside what that is of; of a dtype
 // without a value form the bytes are counted.
@@ -56,7 +53,7 @@ std::string Summary(const Tensor& tensor) {
 }
 
 // The files that --output-dir receives replace nothing that this run reads.
-void KeepFilesApart(const Options& options, size_t output_count) {
+void KeepFilesApart(const RunArguments& options, size_t output_count) {
   if (options.output_dir.empty()) return;
   std::vector<NamedFile> outputs, inputs = FilesOf(options.inputs);
   inputs.push_back({"the model", options.model.model});
@@ -69,7 +66,7 @@ void KeepFilesApart(const Options& options, size_t output_count) {
   KeepApart(outputs, inputs);
 }
 
-int RunModel(const Options& options) {
+int RunModel(const RunArguments& options) {
   const auto start = std::chrono::steady_clock::now();
   const Model model = OpenModel(options.model, true);
   KeepFilesApart(options, model.program.Io(HY_IO_OUTPUT).size());
@@ -154,7 +151,7 @@ int RunModel(const Options& options) {
 
 Run AddRunCommand(CLI::App& app) {
   CLI::App* command = app.add_subcommand("run", "Run a model once");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RunArguments>();
   AddModelOptions(*command, options->model);
   AddInputOptions(*command, options->inputs);
   command

@@ -16,13 +16,6 @@ constexpr size_t kBlocks = 8;
 constexpr size_t kMostResampled =
     2000;  // of longer runs every nth sample stands for its neighbours
 
-double MedianOf(std::vector<double>& samples) {
-  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-  std::nth_element(samples.begin(), middle, samples.end());
-  const double upper = *middle;
-  return samples.size() % 2 == 1 ? upper : (upper + *std::max_element(samples.begin(), middle)) / 2;
-}
-
 std::vector<double> BlockMedians(const std::vector<double>& series, size_t count) {
   std::vector<double> medians;
   const auto at = [&](size_t block) {
@@ -36,6 +29,13 @@ std::vector<double> BlockMedians(const std::vector<double>& series, size_t count
 }
 
 }  // namespace
+
+double MedianOf(std::vector<double> samples) {
+  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+  std::nth_element(samples.begin(), middle, samples.end());
+  const double upper = *middle;
+  return samples.size() % 2 == 1 ? upper : (upper + *std::max_element(samples.begin(), middle)) / 2;
+}
 
 double Percentile(const std::vector<double>& sorted, double p) {
   const double position = p * static_cast<double>(sorted.size() - 1);

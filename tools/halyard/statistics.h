@@ -21,6 +21,9 @@ struct Statistics {
 // distance (the common definition of numpy and Excel). At least one sample.
 double Percentile(const std::vector<double>& sorted, double p);
 
+// The middle, or the mean of the two in the middle. At least one sample.
+double MedianOf(std::vector<double> samples);
+
 // `seed` of the bootstrap, which draws 1000 times as many samples as there are. At least one
 // sample.
 Statistics Describe(std::vector<double> samples, uint64_t seed = 1);

@@ -15,9 +15,9 @@ using loop::OpKind;
 
 namespace {
 
-class Reader {
+class AttentionReader {
  public:
-  Reader(const loop::Function& function, const loop::Kernel& kernel)
+  AttentionReader(const loop::Function& function, const loop::Kernel& kernel)
       : function_(function), kernel_(kernel), exprs_(*function.exprs) {}
 
   std::optional<AttentionProblem> Read() {
@@ -256,7 +256,7 @@ class Reader {
 
 std::optional<AttentionProblem> ReadAttention(const loop::Function& function,
                                               const loop::Kernel& kernel) {
-  return Reader(function, kernel).Read();
+  return AttentionReader(function, kernel).Read();
 }
 
 Side SideOf(Expr symbol, Expr extent) {

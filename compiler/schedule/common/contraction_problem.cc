@@ -18,9 +18,9 @@ using loop::OpKind;
 
 namespace {
 
-class Reader {
+class ContractionReader {
  public:
-  Reader(const loop::Function& function, const loop::Kernel& kernel, std::string* why)
+  ContractionReader(const loop::Function& function, const loop::Kernel& kernel, std::string* why)
       : function_(function), kernel_(kernel), exprs_(*function.exprs), why_(why) {}
 
   std::optional<Problem> Read() {
@@ -282,7 +282,7 @@ Expr FlatIndex(ExprArena& exprs, const Problem& problem, Expr e) {
 
 std::optional<Problem> ReadContraction(const loop::Function& function, const loop::Kernel& kernel,
                                        std::string* why) {
-  return Reader(function, kernel, why).Read();
+  return ContractionReader(function, kernel, why).Read();
 }
 
 }  // namespace halyard::schedule

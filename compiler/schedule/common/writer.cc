@@ -13,7 +13,6 @@
 namespace halyard::schedule {
 
 using kernel::BufferId;
-using kernel::Op;
 using kernel::Opcode;
 using kernel::Type;
 
@@ -79,7 +78,7 @@ size_t Writer::DepthOf(std::span<const V> values) const {
   return depth;
 }
 
-Writer::V Writer::Place(Op op, size_t depth, bool share) {
+Writer::V Writer::Place(kernel::Op op, size_t depth, bool share) {
   HY_DCHECK(depth < scopes_.size());
   Scope& scope = scopes_[depth];
   Key key;
@@ -98,7 +97,7 @@ Writer::V Writer::Place(Op op, size_t depth, bool share) {
   return result;
 }
 
-void Writer::Effect(Op op) {
+void Writer::Effect(kernel::Op op) {
   op.type = Type{};
   kernel_.ops.push_back(std::move(op));
   kernel_.blocks[scopes_.back().block].ops.push_back(
@@ -107,7 +106,7 @@ void Writer::Effect(Op op) {
 
 Writer::V Writer::Pure(Opcode opcode, Type type, std::vector<V> operands,
                        std::vector<int64_t> immediates) {
-  Op op;
+  kernel::Op op;
   op.opcode = opcode;
   op.type = type;
   op.operands = std::move(operands);
@@ -255,7 +254,7 @@ Writer::V Writer::Compare(Opcode opcode, V a, V b) {
 Writer::V Writer::AsI32(V v) {
   kernel::OpId producer = kernel_.values[v].producer;
   if (producer == kernel::kNone || TypeOf(v).dtype != DType::kI64) return kernel::kNone;
-  const Op& op = kernel_.ops[producer];
+  const kernel::Op& op = kernel_.ops[producer];
   if (op.opcode == Opcode::kConvert && TypeOf(op.operands[0]).dtype == DType::kI32)
     return op.operands[0];
   if (op.opcode == Opcode::kConst && op.immediates[0] == static_cast<int32_t>(op.immediates[0]))
@@ -275,7 +274,7 @@ Writer::V Writer::Convert(V v, DType dtype) {
   return Pure(Opcode::kConvert, Type{dtype, type.lanes}, {v});
 }
 
-Writer::V Writer::LoadOp(Op op, bool stable) {
+Writer::V Writer::LoadOp(kernel::Op op, bool stable) {
   op.type.dtype = kernel_.buffers[op.buffer].dtype;
   if (!stable) return Place(std::move(op), scopes_.size() - 1, false);
   size_t depth = DepthOf(op.operands);
@@ -291,7 +290,7 @@ std::vector<int64_t> Alignment(int align) {
 }  // namespace
 
 Writer::V Writer::Load(BufferId buffer, V index, int lanes, bool stable, int align) {
-  Op op;
+  kernel::Op op;
   op.opcode = Opcode::kLoad;
   op.buffer = buffer;
   op.type.lanes = static_cast<uint16_t>(lanes);
@@ -301,7 +300,7 @@ Writer::V Writer::Load(BufferId buffer, V index, int lanes, bool stable, int ali
 }
 
 Writer::V Writer::LoadMasked(BufferId buffer, V index, V mask, V other, bool stable, int align) {
-  Op op;
+  kernel::Op op;
   op.opcode = Opcode::kLoad;
   op.buffer = buffer;
   op.immediates = Alignment(align);
@@ -311,7 +310,7 @@ Writer::V Writer::LoadMasked(BufferId buffer, V index, V mask, V other, bool sta
 }
 
 Writer::V Writer::Gather(BufferId buffer, V indices, bool stable) {
-  Op op;
+  kernel::Op op;
   op.opcode = Opcode::kGather;
   op.buffer = buffer;
   op.type.lanes = static_cast<uint16_t>(LanesOf(indices));
@@ -320,7 +319,7 @@ Writer::V Writer::Gather(BufferId buffer, V indices, bool stable) {
 }
 
 Writer::V Writer::GatherMasked(BufferId buffer, V indices, V mask, V other, bool stable) {
-  Op op;
+  kernel::Op op;
   op.opcode = Opcode::kGather;
   op.buffer = buffer;
   op.type.lanes = static_cast<uint16_t>(LanesOf(mask));
@@ -329,7 +328,7 @@ Writer::V Writer::GatherMasked(BufferId buffer, V indices, V mask, V other, bool
 }
 
 void Writer::Store(BufferId buffer, V index, V value, V mask, int align) {
-  Op op;
+  kernel::Op op;
   op.opcode = Opcode::kStore;
   op.immediates = Alignment(align);
   op.buffer = buffer;
@@ -339,7 +338,7 @@ void Writer::Store(BufferId buffer, V index, V value, V mask, int align) {
 }
 
 void Writer::Scatter(BufferId buffer, V indices, V value, V mask) {
-  Op op;
+  kernel::Op op;
   op.opcode = Opcode::kScatter;
   op.buffer = buffer;
   op.operands = {indices, value};
@@ -348,13 +347,13 @@ void Writer::Scatter(BufferId buffer, V indices, V value, V mask) {
 }
 
 void Writer::Barrier() {
-  Op op;
+  kernel::Op op;
   op.opcode = Opcode::kBarrier;
   Effect(std::move(op));
 }
 
 Writer::V Writer::ShuffleXor(V value, int mask) {
-  Op op;
+  kernel::Op op;
   op.opcode = Opcode::kSubgroupShuffleXor;
   op.type = TypeOf(value);
   op.operands = {value};
@@ -366,7 +365,7 @@ Writer::V Writer::SubgroupId() { return Pure(Opcode::kSubgroupId, Type{index_dty
 
 Writer::V Writer::Value(Opcode opcode, Type type, std::vector<V> operands,
                         std::vector<int64_t> immediates, BufferId buffer) {
-  Op op;
+  kernel::Op op;
   op.opcode = opcode;
   op.type = type;
   op.buffer = buffer;
@@ -377,7 +376,7 @@ Writer::V Writer::Value(Opcode opcode, Type type, std::vector<V> operands,
 
 void Writer::Do(Opcode opcode, std::vector<V> operands, std::vector<int64_t> immediates,
                 BufferId buffer) {
-  Op op;
+  kernel::Op op;
   op.opcode = opcode;
   op.buffer = buffer;
   op.operands = std::move(operands);
@@ -386,7 +385,7 @@ void Writer::Do(Opcode opcode, std::vector<V> operands, std::vector<int64_t> imm
 }
 
 void Writer::Report(V condition, V value, V limit, int64_t reason, uint32_t site) {
-  Op op;
+  kernel::Op op;
   op.opcode = Opcode::kReport;
   op.operands = {condition, value, limit};
   op.immediates = {reason, site};
@@ -415,13 +414,13 @@ Writer::Loop Writer::BeginFor(V lo, V hi, V step, std::span<const V> initial,
 }
 
 std::vector<Writer::V> Writer::Close(std::span<const V> yields) {
-  Op yield;
+  kernel::Op yield;
   yield.opcode = Opcode::kYield;
   yield.operands.assign(yields.begin(), yields.end());
   Effect(std::move(yield));
   Scope scope = std::move(scopes_.back());
   scopes_.pop_back();
-  Op op = std::move(scope.op);
+  kernel::Op op = std::move(scope.op);
   std::vector<V> results;
   for (V v : yields) results.push_back(NewValue(TypeOf(v), scopes_.size() - 1));
   op.results = results;
@@ -446,7 +445,7 @@ void Writer::BeginIf(V condition) {
 }
 
 void Writer::BeginElse(std::span<const V> then_yields) {
-  Op yield;
+  kernel::Op yield;
   yield.opcode = Opcode::kYield;
   yield.operands.assign(then_yields.begin(), then_yields.end());
   Effect(std::move(yield));
@@ -477,7 +476,7 @@ kernel::Kernel Writer::Finish() {
     }
   }
   kernel_.buffers = std::move(buffers);
-  for (Op& op : kernel_.ops) {
+  for (kernel::Op& op : kernel_.ops) {
     if (op.buffer != kernel::kNone) op.buffer = place[op.buffer];
     if (const BufferId second = kernel::SecondBuffer(op); second != kernel::kNone) {
       op.immediates[0] = place[second];

@@ -13,6 +13,7 @@
 #include "compiler/schedule/common/emitter.h"
 #include "compiler/schedule/common/nest.h"
 #include "compiler/schedule/common/pieces.h"
+#include "compiler/schedule/cpu/tasks.h"
 
 namespace halyard::schedule {
 
@@ -26,7 +27,6 @@ namespace {
 
 // The row buffers and panels of a task stay within this.
 constexpr int64_t kMaxTaskBytes = int64_t{4} << 20;
-constexpr int64_t kTasksPerWorker = 4;
 // Rows of a task where their number is not known.
 constexpr int64_t kRowsOfUnknown = 32;
 // An epilogue of more ops runs as a loop over the rows of a tile.

@@ -8,12 +8,12 @@
 #include <numeric>
 
 #include "compiler/schedule/cpu/contraction.h"
+#include "compiler/schedule/cpu/tasks.h"
 
 namespace halyard::schedule {
 namespace {
 
 constexpr double kTaskCycles = 20000;
-constexpr int64_t kTasksPerWorker = 4;
 constexpr double kTaskOverhead = 300;      // cycles: the claim, the call, cold address arithmetic
 constexpr double kWakeCycles = 600;        // for each worker that takes part in a stage
 constexpr double kLateShare = 0.3;         // of a task, that the others wait for the last worker

@@ -9,6 +9,7 @@
 #include "compiler/schedule/common/emitter.h"
 #include "compiler/schedule/common/nest.h"
 #include "compiler/schedule/common/pieces.h"
+#include "compiler/schedule/cpu/tasks.h"
 
 namespace halyard::schedule {
 
@@ -24,10 +25,6 @@ namespace {
 // (1024 + n / 1024) * 2^-24.
 constexpr int64_t kSumBlock = 1024;
 
-// Scalar operations that make a task worth waking a worker for, and tasks per worker that leave
-// room for balancing.
-constexpr double kTaskWork = 40000;
-constexpr int64_t kTasksPerWorker = 4;
 constexpr int64_t kMaxWorkgroupBytes = int64_t{4} << 20;
 
 // The parts of a chain under a choice of vector loops.

@@ -10,6 +10,7 @@
 #include "compiler/schedule/common/emitter.h"
 #include "compiler/schedule/common/nest.h"
 #include "compiler/schedule/common/pieces.h"
+#include "compiler/schedule/cpu/tasks.h"
 
 namespace halyard::schedule {
 
@@ -26,8 +27,6 @@ namespace {
 
 constexpr int64_t kMostTaps = 25;      // each is written out for each position
 constexpr int64_t kMostExtent = 4096;  // of a loop that masks depend on
-constexpr double kTaskWork = 40000;    // scalar operations worth waking a worker for
-constexpr int64_t kTasksPerWorker = 4;
 
 // Iterations of a loop in which it makes no mask false, whatever the other loops do.
 struct Inside {

@@ -35,7 +35,6 @@ namespace {
 constexpr int kLanes = 4;
 constexpr int64_t kPad = 4;
 constexpr int64_t kMostColumns = 256;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 class AttentionBuilder {
  public:

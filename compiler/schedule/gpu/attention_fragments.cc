@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <limits>
 #include <memory>
 #include <numbers>
 
@@ -37,7 +36,6 @@ constexpr int64_t kPadBytes = 16;      // rows of workgroup memory start in diff
 constexpr int64_t kMostDepth = 256;    // of a query and of a value
 constexpr int64_t kChunkColumns = 32;  // of results that pass through workgroup memory together
 constexpr int64_t kChunkPad = 8;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 

@@ -18,8 +18,7 @@ using V = kernel::ValueId;
 
 namespace {
 
-constexpr int64_t kWorkitems = 128;  // of the dispatch that joins parts
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int64_t kJoinWorkitems = 128;  // of the dispatch that joins parts
 
 V Pure(Writer& writer, Opcode opcode, std::vector<V> operands) {
   const Type type = writer.TypeOf(operands[0]);
@@ -184,7 +183,7 @@ Status AddAttentionJoin(const loop::Function& function, const loop::Kernel& kern
   const Expr width = online.values.n_extent;
   Writer writer(KernelName(kernel.name, "_join"), IndexDType(function, kernel));
   Emitter emitter(function, kernel, writer, GpuEmitterOptions());
-  writer.SetWorkgroup(kWorkitems, 0);
+  writer.SetWorkgroup(kJoinWorkitems, 0);
   const AttentionResults results{function,
                                  kernel,
                                  online,
@@ -199,14 +198,14 @@ Status AddAttentionJoin(const loop::Function& function, const loop::Kernel& kern
   const Expr total = exprs.Mul(rows, vectors);
   Dispatch dispatch;
   dispatch.kernel = 1;
-  dispatch.grid[0] = exprs.CeilDiv(total, exprs.Const(kWorkitems));
+  dispatch.grid[0] = exprs.CeilDiv(total, exprs.Const(kJoinWorkitems));
   dispatch.grid[1] = dispatch.grid[2] = exprs.Const(1);
   if (exprs.AsConst(dispatch.grid[0]).value_or(0) > target.gpu.max_grid[0]) {
     return InvalidArgument("Kernel '{}' has too many results to join parts of.", kernel.name);
   }
-  const V id =
-      writer.Add(writer.Mul(writer.WorkgroupId(0), writer.Index(kWorkitems)), writer.WorkitemId(0));
-  const bool is_whole = exprs.KnownMultipleOf(total, kWorkitems);
+  const V id = writer.Add(writer.Mul(writer.WorkgroupId(0), writer.Index(kJoinWorkitems)),
+                          writer.WorkitemId(0));
+  const bool is_whole = exprs.KnownMultipleOf(total, kJoinWorkitems);
   if (!is_whole) writer.BeginIf(writer.Compare(Opcode::kLt, id, emitter.Evaluate(total)));
   for (loop::OpId op : attention.constants) HY_TRY(emitter.EmitOp(op));
   const V row_number = writer.FloorDiv(id, emitter.Evaluate(vectors), true);

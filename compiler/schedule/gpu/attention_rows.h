@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "base/status.h"
@@ -15,6 +16,7 @@
 
 namespace halyard::schedule {
 
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline constexpr int64_t kMostAttentionParts = 32;
 
 // Binds the symbols of the batch to number `batch` of all.

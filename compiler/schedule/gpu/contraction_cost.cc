@@ -6,7 +6,6 @@
 namespace halyard::schedule {
 namespace {
 
-constexpr int64_t kUnknownUnits = 16;
 constexpr double kGigahertz = 1.75;
 constexpr double kLaunchNs = 1100;      // of a dispatch behind another one
 constexpr double kFirstTileNs = 320;    // operands from memory, before the first product

@@ -11,6 +11,9 @@
 
 namespace halyard::schedule {
 
+// Multiprocessors of a GPU that does not tell.
+inline constexpr int64_t kUnknownUnits = 16;
+
 // A contraction as its schedules see it: sizes are hints where they are symbols.
 struct ContractionSizes {
   int64_t rows = 1, cols = 1, k = 1, batches = 1;  // rows and columns as `swap` has them

@@ -12,7 +12,6 @@
 namespace halyard::schedule {
 namespace {
 
-constexpr int64_t kUnknownUnits = 16;
 constexpr int64_t kMostParts = 16;
 constexpr int64_t kDispatchDepth = 1024;  // a shorter part of k is not worth a second dispatch
 constexpr int64_t kJoinDepth = 128;       // nor this one joining

@@ -14,7 +14,7 @@ using kernel::Opcode;
 using V = kernel::ValueId;
 
 namespace {
-constexpr int64_t kWorkitems = 128;
+constexpr int64_t kSumWorkitems = 128;
 constexpr int64_t kMostElements = int64_t{1} << 27;  // of a buffer, for 32-bit indices
 }  // namespace
 
@@ -59,7 +59,7 @@ Status AddSumOfParts(const loop::Function& function, const loop::Kernel& kernel,
   const Side& cols = record.swap ? problem.m : problem.n;
   Writer writer(KernelName(kernel.name, "_sum"), IndexDType(function, kernel));
   Emitter emitter(function, kernel, writer, GpuEmitterOptions());
-  writer.SetWorkgroup(kWorkitems, 0);
+  writer.SetWorkgroup(kSumWorkitems, 0);
   for (const Side* side : {&problem.batch, &problem.m, &problem.n}) {
     if (side->digits.size() > 1) emitter.Flatten(side->flat, side->digits);
   }
@@ -71,16 +71,16 @@ Status AddSumOfParts(const loop::Function& function, const loop::Kernel& kernel,
   const Expr total = exprs.Mul(vectors, rows.extent);
   Dispatch dispatch;
   dispatch.kernel = 1;
-  dispatch.grid[0] = exprs.CeilDiv(total, exprs.Const(kWorkitems));
+  dispatch.grid[0] = exprs.CeilDiv(total, exprs.Const(kSumWorkitems));
   dispatch.grid[1] = exprs.Const(1);
   dispatch.grid[2] = problem.batch.extent;
   if (exprs.AsConst(dispatch.grid[0]).value_or(0) > target.gpu.max_grid[0]) {
     return InvalidArgument("Kernel '{}' has too many results for a split sum.", kernel.name);
   }
   if (!problem.batch.digits.empty()) emitter.Bind(problem.batch.flat, writer.WorkgroupId(2));
-  const V id =
-      writer.Add(writer.Mul(writer.WorkgroupId(0), writer.Index(kWorkitems)), writer.WorkitemId(0));
-  const bool is_whole = exprs.KnownMultipleOf(total, kWorkitems);
+  const V id = writer.Add(writer.Mul(writer.WorkgroupId(0), writer.Index(kSumWorkitems)),
+                          writer.WorkitemId(0));
+  const bool is_whole = exprs.KnownMultipleOf(total, kSumWorkitems);
   if (!is_whole) writer.BeginIf(writer.Compare(Opcode::kLt, id, emitter.Evaluate(total)));
   const V row = writer.FloorDiv(id, emitter.Evaluate(vectors), true);
   const V col =

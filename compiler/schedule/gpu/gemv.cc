@@ -19,7 +19,7 @@ using V = kernel::ValueId;
 
 namespace {
 
-constexpr int64_t kWorkitems = 256;
+constexpr int64_t kGemvWorkitems = 256;
 
 class GemvBuilder {
  public:
@@ -359,14 +359,14 @@ std::vector<std::pair<ScheduleRecord, double>> RankGemv(const loop::Function& fu
   };
   if (access.along_k) {
     const int64_t share = target.gpu.subgroup_size;
-    const int64_t groups = std::max<int64_t>(1, kWorkitems / share);
+    const int64_t groups = std::max<int64_t>(1, kGemvWorkitems / share);
     // Long places side by side give loads in flight and share the short side, as long as there are
     // workgroups for every unit; where there are not, steps of k in flight do.
     for (int64_t item = std::max<int64_t>(1, 4 / *few); item >= 1; item /= 2) {
       add(share, item, groups * item, item > 1 ? 1 : std::max<int64_t>(1, 4 / *few));
     }
   } else {
-    for (const int64_t workitems : {2 * kWorkitems, 4 * kWorkitems, kWorkitems}) {
+    for (const int64_t workitems : {2 * kGemvWorkitems, 4 * kGemvWorkitems, kGemvWorkitems}) {
       const int64_t vectors = 8;  // a line of the second-level cache
       if (workitems > target.gpu.max_workgroup_size) continue;
       int64_t share = workitems / vectors;

@@ -20,9 +20,9 @@ bool IsShortFloat(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
 
-class Reader {
+class EpilogueReader {
  public:
-  Reader(const loop::Kernel& kernel, ValueId sum) : kernel_(kernel), sum_(sum) {}
+  EpilogueReader(const loop::Kernel& kernel, ValueId sum) : kernel_(kernel), sum_(sum) {}
 
   std::optional<LibraryEpilogue> Read(ValueId stored) {
     LibraryEpilogue epilogue;
@@ -213,7 +213,7 @@ class Reader {
 
 std::optional<LibraryEpilogue> ReadLibraryEpilogue(const loop::Kernel& kernel, ValueId sum,
                                                    ValueId stored) {
-  return Reader(kernel, sum).Read(stored);
+  return EpilogueReader(kernel, sum).Read(stored);
 }
 
 }  // namespace halyard::schedule

@@ -18,9 +18,9 @@ using loop::ReduceKind;
 
 namespace {
 
-class Reader {
+class SoftmaxReader {
  public:
-  Reader(const loop::Function& function, const loop::Kernel& kernel)
+  SoftmaxReader(const loop::Function& function, const loop::Kernel& kernel)
       : function_(function), kernel_(kernel), exprs_(*function.exprs) {}
 
   std::optional<OnlineSoftmax> Read() {
@@ -253,7 +253,7 @@ class Reader {
 
 std::optional<OnlineSoftmax> ReadOnlineSoftmax(const loop::Function& function,
                                                const loop::Kernel& kernel) {
-  return Reader(function, kernel).Read();
+  return SoftmaxReader(function, kernel).Read();
 }
 
 }  // namespace halyard::schedule

@@ -23,7 +23,7 @@
 namespace halyard::schedule {
 namespace {
 
-std::vector<uint8_t> ToBytes(const TestBuffer& buffer, DType dtype) {
+std::vector<uint8_t> BytesOf(const TestBuffer& buffer, DType dtype) {
   std::vector<uint8_t> bytes;
   auto add = [&](auto v) {
     const auto* p = reinterpret_cast<const uint8_t*>(&v);
@@ -71,7 +71,7 @@ Status RunScheduled(const loop::Function& function, const ScheduledKernel& built
                     std::vector<std::vector<uint8_t>>* bytes) {
   bytes->clear();
   for (size_t b = 0; b < start.size(); ++b)
-    bytes->push_back(ToBytes(start[b], function.buffers[b].dtype));
+    bytes->push_back(BytesOf(start[b], function.buffers[b].dtype));
   std::vector<std::vector<uint8_t>> packed, workspaces;
   for (const PackedConstant& constant : built.constants) {
     HY_ASSIGN(std::vector<uint8_t> p, PackConstant(constant.packing, (*bytes)[constant.buffer]));

@@ -11,7 +11,7 @@
 namespace halyard::schedule {
 namespace {
 
-void Check(int64_t rows, int64_t row) {
+void CheckInPlace(int64_t rows, int64_t row) {
   SCOPED_TRACE(fmt::format("{} rows of {}", rows, row));
   const std::string text = fmt::format(R"(function {{
   buffer x: f32[{0}] input
@@ -54,10 +54,10 @@ void Check(int64_t rows, int64_t row) {
 }
 
 TEST(GpuInPlace, RowsAreReducedAndReplaced) {
-  Check(4, 64);    // fewer elements than lanes of the team
-  Check(4, 1024);  // whole steps
-  Check(3, 1000);  // a step of some workitems
-  Check(5, 77);    // lanes left over
+  CheckInPlace(4, 64);    // fewer elements than lanes of the team
+  CheckInPlace(4, 1024);  // whole steps
+  CheckInPlace(3, 1000);  // a step of some workitems
+  CheckInPlace(5, 77);    // lanes left over
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ int64_t CountLoads(const kernel::Kernel& kernel, std::string_view buffer) {
   });
 }
 
-void Check(const WindowCase& c, std::string_view kind, bool batched) {
+void CheckGpuWindow(const WindowCase& c, std::string_view kind, bool batched) {
   SCOPED_TRACE(fmt::format("{} size {} channels {} window {} stride {} pad {} batched {}", kind,
                            c.size, c.channels, c.window, c.stride, c.pad, batched));
   GpuCheck check;
@@ -32,16 +32,16 @@ void Check(const WindowCase& c, std::string_view kind, bool batched) {
 }
 
 TEST(GpuWindows, DepthwiseConvolutions) {
-  Check({8, 19, 3, 1, 1}, "depthwise", false);  // lanes left over
-  Check({9, 40, 3, 2, 1}, "depthwise", false);
-  Check({9, 16, 5, 1, 1}, "depthwise", false);
-  Check({6, 16, 3, 1, 0}, "depthwise", false);  // no mask
-  Check({8, 24, 3, 1, 1}, "depthwise", true);   // symbolic batch
+  CheckGpuWindow({8, 19, 3, 1, 1}, "depthwise", false);  // lanes left over
+  CheckGpuWindow({9, 40, 3, 2, 1}, "depthwise", false);
+  CheckGpuWindow({9, 16, 5, 1, 1}, "depthwise", false);
+  CheckGpuWindow({6, 16, 3, 1, 0}, "depthwise", false);  // no mask
+  CheckGpuWindow({8, 24, 3, 1, 1}, "depthwise", true);   // symbolic batch
 }
 
 TEST(GpuWindows, Pools) {
-  Check({8, 24, 3, 2, 1}, "max", false);
-  Check({8, 16, 3, 1, 1}, "sum", true);
+  CheckGpuWindow({8, 24, 3, 2, 1}, "max", false);
+  CheckGpuWindow({8, 16, 3, 1, 1}, "sum", true);
 }
 
 // A window that stores what it reads, as fusion makes it of a maximum and a map of one value. Its

@@ -20,7 +20,7 @@ struct Text {
   std::string residual = "f16";
 };
 
-std::string Write(const Text& t) {
+std::string WriteProduct(const Text& t) {
   std::string text = "function {\n";
   text += fmt::format("  buffer a: {}[2000] input\n", t.operand);
   text += fmt::format("  buffer b: {}[2000] constant 0\n", t.operand);
@@ -63,8 +63,8 @@ constexpr char kGelu[] =
 // What is planned, and that it is right: as the record says and as the kernels that stand in do.
 std::optional<LibraryPlan> PlanOf(const Text& text, std::string* why = nullptr) {
   ExprArena exprs;
-  const Result<loop::Function> function = loop::ParseFunction(Write(text), exprs);
-  EXPECT_TRUE(function.ok()) << function.status().ToString() << Write(text);
+  const Result<loop::Function> function = loop::ParseFunction(WriteProduct(text), exprs);
+  EXPECT_TRUE(function.ok()) << function.status().ToString() << WriteProduct(text);
   if (!function.ok()) return std::nullopt;
   return PlanLibraryMatmul(*function, 0, GpuTargetOf("cuda-sm80-interpreted"), why);
 }
@@ -85,7 +85,7 @@ void ExpectRight(const Text& text, double tolerance = 2e-3) {
       record.library = {130100, 7, workspace, {1, 2, 3, 0, 0, 0, 0, UINT64_MAX}};
       check.records = {FormatSchedule(record)};
       SCOPED_TRACE(fmt::format("library {} workspace {}", uses_library, workspace));
-      const auto seen = CheckGpu(Write(text), {}, check);
+      const auto seen = CheckGpu(WriteProduct(text), {}, check);
       if (::testing::Test::HasFatalFailure()) return;
       ASSERT_EQ(seen.size(), 1u);
       EXPECT_EQ(seen[0].built.library_matmuls.at(0).choice.workspace_bytes, workspace);
@@ -219,7 +219,7 @@ TEST(LibraryMatmul, LeavesOutWhatIsNoProductOfMatrices) {
   EXPECT_EQ(why, "its result is contiguous along no side");
   // On a device that does not interpret, small products are ours.
   ExprArena exprs;
-  const Result<loop::Function> function = loop::ParseFunction(Write({}), exprs);
+  const Result<loop::Function> function = loop::ParseFunction(WriteProduct({}), exprs);
   ASSERT_TRUE(function.ok());
   EXPECT_FALSE(PlanLibraryMatmul(*function, 0, GpuTargetOf("cuda-sm80"), &why));
   EXPECT_EQ(why, "it is too small");

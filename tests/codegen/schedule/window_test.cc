@@ -15,7 +15,7 @@ namespace halyard::schedule {
 namespace {
 
 // Every one of these kernels must have a window schedule somewhere.
-void Check(const WindowCase& c, std::string_view kind, bool batched) {
+void CheckWindow(const WindowCase& c, std::string_view kind, bool batched) {
   SCOPED_TRACE(fmt::format("{} size {} channels {} window {} stride {} pad {} batched {}", kind,
                            c.size, c.channels, c.window, c.stride, c.pad, batched));
   std::vector<std::string> seen;
@@ -26,18 +26,18 @@ void Check(const WindowCase& c, std::string_view kind, bool batched) {
 }
 
 TEST(WindowSchedule, DepthwiseConvolutions) {
-  Check({7, 19, 3, 1, 1}, "depthwise", false);   // lanes left over
-  Check({12, 32, 3, 1, 1}, "depthwise", false);  // several blocks and a rest
-  Check({9, 40, 3, 2, 1}, "depthwise", false);
-  Check({9, 16, 5, 1, 2}, "depthwise", false);  // all taps that fit
-  Check({6, 16, 3, 1, 0}, "depthwise", false);  // no mask
-  Check({8, 24, 3, 1, 1}, "depthwise", true);   // symbolic batch
+  CheckWindow({7, 19, 3, 1, 1}, "depthwise", false);   // lanes left over
+  CheckWindow({12, 32, 3, 1, 1}, "depthwise", false);  // several blocks and a rest
+  CheckWindow({9, 40, 3, 2, 1}, "depthwise", false);
+  CheckWindow({9, 16, 5, 1, 2}, "depthwise", false);  // all taps that fit
+  CheckWindow({6, 16, 3, 1, 0}, "depthwise", false);  // no mask
+  CheckWindow({8, 24, 3, 1, 1}, "depthwise", true);   // symbolic batch
 }
 
 TEST(WindowSchedule, BordersWithoutInside) {
-  Check({2, 16, 3, 1, 1}, "depthwise", false);  // no position is inside
-  Check({3, 17, 3, 1, 1}, "depthwise", false);  // one is
-  Check({4, 16, 5, 1, 2}, "sum", false);
+  CheckWindow({2, 16, 3, 1, 1}, "depthwise", false);  // no position is inside
+  CheckWindow({3, 17, 3, 1, 1}, "depthwise", false);  // one is
+  CheckWindow({4, 16, 5, 1, 2}, "sum", false);
 }
 
 // A padded axis of size 1 leaves no loop, only masks that look at the taps.
@@ -68,9 +68,9 @@ TEST(WindowSchedule, TapsThatNoPositionReads) {
 }
 
 TEST(WindowSchedule, Pools) {
-  Check({11, 35, 3, 2, 1}, "max", false);
-  Check({8, 16, 2, 2, 0}, "max", true);
-  Check({9, 33, 3, 1, 1}, "sum", false);
+  CheckWindow({11, 35, 3, 2, 1}, "max", false);
+  CheckWindow({8, 16, 2, 2, 0}, "max", true);
+  CheckWindow({9, 33, 3, 1, 1}, "sum", false);
 }
 
 TEST(WindowSchedule, TasksSplitRowsAndChannels) {

@@ -59,7 +59,7 @@ std::string Write(const Parts& p) {
   return text;
 }
 
-struct Runner {
+struct ProductRunner {
   std::vector<uint16_t> a = std::vector<uint16_t>(kSide * kDepth), b = a;
   std::vector<float> y = std::vector<float>(kSide * kSide, -1e9f);
 
@@ -78,7 +78,7 @@ TEST(GpuProducts, MultiplyInEveryLayout) {
   std::mt19937 random(3);
   for (int left : {0, 1}) {
     for (int right : {0, 1}) {
-      Runner run;
+      ProductRunner run;
       std::vector<float> a(kSide * kDepth), b(kSide * kDepth);
       for (int side = 0; side < kSide; ++side) {
         for (int depth = 0; depth < kDepth; ++depth) {
@@ -121,7 +121,7 @@ TEST(GpuProducts, TextRoundTrips) {
 
 // Each fault beside the kernel without it, which runs.
 TEST(GpuProducts, FaultsAreFound) {
-  EXPECT_TRUE(Runner()(Write(Parts())).ok());
+  EXPECT_TRUE(ProductRunner()(Write(Parts())).ok());
   struct Fault {
     const char* what;
     std::function<void(Parts&)> add;
@@ -163,14 +163,14 @@ TEST(GpuProducts, FaultsAreFound) {
   for (const Fault& fault : faults) {
     Parts parts;
     fault.add(parts);
-    const Status status = Runner()(Write(parts));
+    const Status status = ProductRunner()(Write(parts));
     EXPECT_FALSE(status.ok()) << fault.what;
     EXPECT_NE(status.ToString().find(fault.message), std::string::npos)
         << fault.what << ": " << status.ToString();
   }
   Parts parts;
   parts.after = "barrier\n%51 = load f16x8 @hb, %2\nstore @a, %2, %51\n";
-  const Status status = Runner()(Write(parts));
+  const Status status = ProductRunner()(Write(parts));
   EXPECT_TRUE(status.ok()) << status.ToString();
 }
 
@@ -182,10 +182,10 @@ TEST(GpuProducts, IndicesAgreeAndAreAligned) {
     EXPECT_NE(at, std::string::npos) << from;
     return other.replace(at, from.size(), to);
   };
-  Status status = Runner()(changed("%31 = const i32 16", "%31 = const i32 4"));
+  Status status = ProductRunner()(changed("%31 = const i32 16", "%31 = const i32 4"));
   EXPECT_NE(status.ToString().find("no multiple of its align 8"), std::string::npos)
       << status.ToString();
-  status = Runner()(changed("%31 = const i32 16", "%31 = mul i32 %22, %1"));
+  status = ProductRunner()(changed("%31 = const i32 16", "%31 = mul i32 %22, %1"));
   EXPECT_NE(status.ToString().find("of one quad"), std::string::npos) << status.ToString();
 }
 

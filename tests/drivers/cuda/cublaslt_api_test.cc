@@ -13,9 +13,9 @@
 namespace halyard::drivers::cuda {
 namespace {
 
-#define HY_SAME(result, name, parameters) \
+#define HY_SAME_LIBRARY(result, name, parameters) \
   static_assert(SameSignature<decltype(CublasLtApi::name), decltype(&::name)>::Check(), #name);
-HY_CUBLASLT_FUNCTIONS(HY_SAME)
+HY_CUBLASLT_FUNCTIONS(HY_SAME_LIBRARY)
 
 static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(::cublasLtMatmulAlgo_t));
 static_assert(sizeof(cublasLtMatmulHeuristicResult_t) == sizeof(::cublasLtMatmulHeuristicResult_t));
