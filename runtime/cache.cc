@@ -11,15 +11,17 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 
 #include "base/hash.h"
+#include "base/regular_file.h"
 #include "compiler/program/file.h"
 
 namespace halyard::runtime {
 namespace {
 
 constexpr const char* kTimingsName = "/timings";
+constexpr size_t kMostTimingBytes = size_t{1} << 30;
 constexpr time_t kAbandonedSeconds = 3600;
 
 // What processes that died while they wrote an entry left: "<key>.hyp.<letters>", long untouched.
@@ -97,8 +99,10 @@ Status Cache::StoreProgram(uint64_t key, const program::Program& program) const 
 void Cache::LoadTimings() {
   if (has_loaded_timings_) return;
   has_loaded_timings_ = true;
-  std::ifstream file(folder_ + kTimingsName);
-  for (std::string line; std::getline(file, line);) {
+  const Result<std::string> text = ReadRegularFile(folder_ + kTimingsName, kMostTimingBytes);
+  if (!text.ok()) return;  // a miss
+  std::istringstream lines(*text);
+  for (std::string line; std::getline(lines, line);) {
     if (line.size() < 17 || line[16] != ' ') continue;
     const std::string_view rest = std::string_view(line).substr(17);
     uint64_t hash = 0, device = 0, key = 0;
@@ -132,8 +136,8 @@ void Cache::StoreTiming(uint64_t device, uint64_t key, std::string_view record, 
   const std::string rest = fmt::format("{:016x} {:016x} {:.9e} {}", device, key, seconds, record);
   // Begins on a line of its own, also after one that a full disk cut off.
   const std::string line = fmt::format("\n{:016x} {}\n", HashString(rest), rest);
-  const int file =
-      open((folder_ + kTimingsName).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  const int file = open((folder_ + kTimingsName).c_str(),
+                        O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
   if (file < 0) return;
   // One write, so that lines of several processes do not mix; a torn one is skipped when read. What
   // does not reach the disk is a miss for other processes only.

@@ -5,8 +5,6 @@
 // importer to refuse.
 #include "runtime/fingerprint.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/regular_file.h"
 
 namespace halyard::runtime {
 namespace {
@@ -49,17 +48,7 @@ bool IsInsideFolder(const std::string& path) {
 // Hashes a regular file in pieces and looks for locations in it, pieces overlapping by what one
 // takes.
 Result<uint64_t> HashFile(const std::string& path, std::set<std::string>* locations) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) {
-    const int error = errno;
-    if (error == ENOENT) return NotFound("There is no file '{}'.", path);
-    return Unavailable("Opening '{}' fails: {}.", path, std::strerror(error));
-  }
-  struct stat info;
-  if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(descriptor);
-    return InvalidArgument("'{}' is not a regular file.", path);
-  }
+  HY_ASSIGN(const int descriptor, OpenRegularFile(path));
   Hasher hasher;
   constexpr size_t kOverlap = kMarker.size() + 2 + kMaxPathBytes;
   std::vector<uint8_t> piece(kOverlap + kReadBytes);

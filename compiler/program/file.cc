@@ -329,7 +329,8 @@ Result<Program> LoadFromMemory(std::span<const uint8_t> bytes,
 }
 
 Result<Program> Load(const std::string& path, const LoadOptions& options) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK, opening a pipe would wait for a writer.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     if (errno == ENOENT) return NotFound("There is no program file '{}'.", path);
     return SystemFailure("Opening", path);

@@ -6,13 +6,12 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <vector>
 
 #include "base/env.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/regular_file.h"
 
 namespace halyard::drivers::vulkan {
 namespace {
@@ -58,14 +57,15 @@ std::string CacheFolder() {
 }
 
 std::vector<uint8_t> ReadBlob(const std::string& path, uint64_t identity) {
-  std::ifstream file(path, std::ios::binary);
+  const Result<std::string> file = ReadRegularFile(path, sizeof(FileHeader) + kMaxBlobBytes);
   FileHeader header = {};
-  if (!file.read(reinterpret_cast<char*>(&header), sizeof(header))) return {};
+  if (!file.ok() || file->size() < sizeof(header)) return {};
+  std::memcpy(&header, file->data(), sizeof(header));
   if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0 || header.identity != identity ||
       header.blob_bytes > kMaxBlobBytes) {
     return {};
   }
-  std::vector<uint8_t> blob{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::vector<uint8_t> blob(file->begin() + sizeof(header), file->end());
   if (blob.size() != header.blob_bytes || HashBytes(blob) != header.blob_hash) return {};
   return blob;
 }

@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "base/regular_file.h"
 #include "runtime/device_target.h"
 
 namespace halyard::runtime {
@@ -19,18 +19,11 @@ constexpr int64_t kMaxProbesOfPath = 8;
 
 std::string PathOf(const std::string& folder) { return folder + "/" + kProbeFileName; }
 
-// NOT_FOUND when there is none.
+// NOT_FOUND when there is none; otherwise a file that cannot be read is a damaged one.
 Result<std::string> ReadText(const std::string& path) {
-  std::FILE* file = std::fopen(path.c_str(), "rbe");
-  if (!file) {
-    if (errno == ENOENT) return NotFound("There is no file '{}'.", path);
-    return DataLoss("The file '{}' cannot be read: {}.", path, std::strerror(errno));
-  }
-  // One byte more than is taken, so that larger files show.
-  std::string text(kMaxFileBytes + 1, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file));
-  std::fclose(file);
-  return text;
+  auto text = ReadRegularFile(path, kMaxFileBytes);
+  if (text.ok() || text.status().code() == StatusCode::kNotFound) return text;
+  return DataLoss("{}", text.status().message());
 }
 
 Status WriteText(const std::string& path, const std::string& text) {

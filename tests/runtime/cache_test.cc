@@ -200,6 +200,18 @@ TEST_F(CacheTest, ChangedTimingLinesAreSkipped) {
   EXPECT_EQ(cache->FindTiming(1, 3), "second");
 }
 
+TEST_F(CacheTest, PipesInPlaceOfEntriesAreMisses) {
+  ASSERT_EQ(mkfifo((folder_ + "/0000000000000005.hyp").c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo((folder_ + "/timings").c_str(), 0600), 0);
+  const auto cache = Open();
+  EXPECT_FALSE(cache->FindProgram(5).ok());
+  EXPECT_TRUE(cache->StoreProgram(5, ProgramFor(5)).ok());
+  EXPECT_TRUE(cache->FindProgram(5).ok());
+  EXPECT_FALSE(cache->FindTiming(1, 2).has_value());
+  cache->StoreTiming(1, 2, "row 3", 1e-3);
+  EXPECT_EQ(cache->FindTiming(1, 2), "row 3");
+}
+
 TEST_F(CacheTest, FoldersThatCannotBeUsedAreRefused) {
   EXPECT_EQ(Cache::Open("").status().code(), StatusCode::kInvalidArgument);
   std::ofstream(folder_ + "/file").flush();

@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -186,6 +187,13 @@ TEST_F(ProbeTest, StoreCountsSnapshotsAndReplacesDamage) {
   const auto damaged = LoadProbes(folder_);
   EXPECT_EQ(damaged.status().code(), StatusCode::kDataLoss);
   EXPECT_THAT(damaged.status().ToLine(), HasSubstr(kProbeFileName));
+  EXPECT_TRUE(StoreProbes(folder_, SampleReport()).ok());
+  EXPECT_EQ(LoadProbes(folder_)->devices.size(), 1u);
+  // A pipe is damage too; nobody waits for a writer.
+  const std::string store = folder_ + "/" + kProbeFileName;
+  std::filesystem::remove(store);
+  ASSERT_EQ(mkfifo(store.c_str(), 0600), 0);
+  EXPECT_EQ(LoadProbes(folder_).status().code(), StatusCode::kDataLoss);
   EXPECT_TRUE(StoreProbes(folder_, SampleReport()).ok());
   EXPECT_EQ(LoadProbes(folder_)->devices.size(), 1u);
   // A folder that others can write to is not ours.

@@ -300,6 +300,8 @@ hy::Device OpenNamed(const hy::Instance& instance, const std::string& path) {
 }
 
 bool IsProgramFile(const std::string& path) {
+  std::error_code error;  // to open a pipe is to wait for a writer
+  if (!std::filesystem::is_regular_file(path, error)) return false;
   std::ifstream file(path, std::ios::binary);
   char magic[8] = {};
   file.read(magic, sizeof(magic));
