@@ -59,6 +59,7 @@ class Formula {
   const bool has_fma;
   const bool has_scale;
   const bool has_exp2;
+  bool is_widened = false;  // f64 whose arguments were f32
 };
 
 using V = ValueId;
@@ -292,38 +293,86 @@ struct Reduced {
   V odd, negative;  // bits 0 and 1 of n, as masks
 };
 
+// n = round(x * 2/pi), r + low = x - n pi/2: exact to the last place of r for |n| < 2^20.
+struct Remainder {
+  V n, r, low;
+};
+
+Remainder SubtractHalfPis(Formula& f, V x) {
+  const V n = f.Round(f.b.Mul(x, f.C(0.63661977236758134308)));
+  // pi/2 in parts of 33 bits: exact products for |n| < 2^20.
+  const V a = f.b.Sub(x, f.b.Mul(n, f.C(0x1.921fb544p0)));
+  const V w = f.b.Mul(n, f.C(0x1.0b4611a6p-34));
+  const V r = f.b.Sub(a, w);
+  const V lost = f.b.Sub(f.b.Sub(a, r), w);
+  const V tail = f.b.Sub(lost, f.b.Mul(n, f.C(0x1.3198a2e037073p-69)));
+  const V sum = f.b.Add(r, tail);
+  return {n, sum, f.b.Add(f.b.Sub(r, sum), tail)};
+}
+
+constexpr double kMostExact = 1647099.0;  // 2^20 * pi/2
+
+// Any x of 24 bits, as f32 has, in the manner of Payne and Hanek (1983): the product with each part
+// of 28 bits of 2/pi is exact, and so is its remainder by 4, which is all that counts. What is left
+// out is below 2^-68 for the largest x; a remainder is above 2^-34.
+Remainder SubtractHalfPisOfF32(Formula& f, V x) {
+  constexpr uint32_t kTwoOverPi[] = {0xa2f9836, 0xe4e4415, 0x29fc275, 0x7d1f534,
+                                     0xddc0db6, 0x295993c, 0x439041f};
+  V sum = f.C(0), low = f.C(0);
+  int exponent = 0;
+  for (const uint32_t part : kTwoOverPi) {
+    const V product = f.b.Mul(x, f.C(std::ldexp(part, exponent -= 28)));
+    const V quarter = f.b.Append1(Opcode::kFloor, f.type, {f.b.Mul(product, f.C(0.25))});
+    const V term = f.b.Sub(product, f.b.Mul(quarter, f.C(4)));
+    // What rounding takes from the sum is exact (Knuth's two-sum).
+    const V next = f.b.Add(sum, term);
+    const V taken = f.b.Sub(next, sum);
+    const V lost = f.b.Add(f.b.Sub(sum, f.b.Sub(next, taken)), f.b.Sub(term, taken));
+    low = f.b.Add(low, lost);
+    sum = next;
+  }
+  const V n = f.Round(sum);
+  const V turns = f.b.Add(f.b.Sub(sum, n), low);
+  return {n, f.b.Mul(turns, f.C(1.5707963267948966)), f.C(0)};
+}
+
+Reduced QuadrantOf(Formula& f, const Remainder& remainder) {
+  // Only the two low bits of n count: n mod 4 is taken in floating point, exact for any size.
+  const V quarter = f.b.Mul(remainder.n, f.C(0.25));
+  const V mod4 =
+      f.b.Sub(remainder.n, f.b.Mul(f.C(4), f.b.Append1(Opcode::kFloor, f.type, {quarter})));
+  const V odd = f.b.Or(f.b.Eq(mod4, f.C(1)), f.b.Eq(mod4, f.C(3)));
+  return {remainder.r, remainder.low, odd, f.b.Ge(mod4, f.C(2))};
+}
+
 Reduced ReduceByHalfPi(Formula& f, V x) {
-  // A huge argument is first brought near the range by a coarse reduction, so that results stay
-  // bounded.
-  const auto reduce = [&](V y, V* n, V* low) {
-    *n = f.Round(f.b.Mul(y, f.C(0.63661977236758134308)));
-    // pi/2 in parts of 33 bits: exact products for |n| < 2^20.
-    const V a = f.b.Sub(y, f.b.Mul(*n, f.C(0x1.921fb544p0)));
-    const V w = f.b.Mul(*n, f.C(0x1.0b4611a6p-34));
-    const V r = f.b.Sub(a, w);
-    const V lost = f.b.Sub(f.b.Sub(a, r), w);
-    const V tail = f.b.Sub(lost, f.b.Mul(*n, f.C(0x1.3198a2e037073p-69)));
-    const V sum = f.b.Add(r, tail);
-    *low = f.b.Add(f.b.Sub(r, sum), tail);
-    return sum;
-  };
-  V n1, n2, low1, low2;
-  const V coarse = reduce(x, &n1, &low1);
-  V r = reduce(coarse, &n2, &low2);
-  // The low part of a huge argument is no correction any more.
-  const V exact = f.b.Le(f.b.Abs(x), f.C(1647099.0));
-  low2 = f.b.Select(exact, f.b.Add(low2, low1), f.C(0));
+  const Remainder near = SubtractHalfPis(f, x);
+  const V is_far = f.b.Gt(f.b.Abs(x), f.C(kMostExact));
+  if (f.is_widened) {
+    const std::vector<V> either = f.b.If(
+        f.b.Reduce(Opcode::kReduceOr, is_far),
+        [&] {
+          const Remainder far = SubtractHalfPisOfF32(f, x);
+          return std::vector<V>{f.b.Select(is_far, far.n, near.n),
+                                f.b.Select(is_far, far.r, near.r),
+                                f.b.Select(is_far, far.low, near.low)};
+        },
+        [&] {
+          return std::vector<V>{near.n, near.r, near.low};
+        });
+    return QuadrantOf(f, {either[0], either[1], either[2]});
+  }
+  // A huge argument was only brought near the range; once more, so that results stay bounded. Its
+  // low part is no correction any more.
+  Remainder again = SubtractHalfPis(f, near.r);
+  again.low = f.b.Select(is_far, f.C(0), f.b.Add(again.low, near.low));
   // Beyond every bound of accuracy the residue may be as large as x's rounding; then it counts as
   // 0.
-  const V bounded = f.b.Le(f.b.Abs(r), f.C(0.8));
+  const V bounded = f.b.Le(f.b.Abs(again.r), f.C(0.8));
   const V is_finite = f.b.Lt(f.b.Abs(x), f.C(kInf));
-  r = f.b.Select(f.b.Or(bounded, f.b.Not(is_finite)), r, f.C(0));
-  // Only the two low bits of n count: n mod 4 is taken in floating point, exact for any size.
-  const V n = f.b.Add(n1, n2);
-  const V quarter = f.b.Mul(n, f.C(0.25));
-  const V mod4 = f.b.Sub(n, f.b.Mul(f.C(4), f.b.Append1(Opcode::kFloor, f.type, {quarter})));
-  const V odd = f.b.Or(f.b.Eq(mod4, f.C(1)), f.b.Eq(mod4, f.C(3)));
-  return {r, low2, odd, f.b.Ge(mod4, f.C(2))};
+  again.r = f.b.Select(f.b.Or(bounded, f.b.Not(is_finite)), again.r, f.C(0));
+  again.n = f.b.Add(again.n, near.n);
+  return QuadrantOf(f, again);
 }
 
 struct SinCos {
@@ -569,6 +618,7 @@ V Expand(Builder* b, Type type, const ExpandMathOptions& options, Opcode opcode,
       break;
   }
   Formula wide(b, {DType::kF64, type.lanes}, options);
+  wide.is_widened = true;
   const V result = ExpandF64(wide, opcode, b->Convert(x, DType::kF64), b->Convert(y, DType::kF64));
   return b->Convert(result, DType::kF32);
 }

@@ -263,7 +263,7 @@ constexpr OpDef kUnaryOps[] = {
     },
     {
         .name = "sin",
-        .doc = "Sine of radians.",
+        .doc = "Sine of radians. Of f64 beyond 1.6e6 the absolute error grows as |x| * 2^-52.",
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
@@ -273,7 +273,7 @@ constexpr OpDef kUnaryOps[] = {
     },
     {
         .name = "cos",
-        .doc = "Cosine of radians.",
+        .doc = "Cosine of radians. Of f64 beyond 1.6e6 the absolute error grows as |x| * 2^-52.",
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,
@@ -283,7 +283,7 @@ constexpr OpDef kUnaryOps[] = {
     },
     {
         .name = "tan",
-        .doc = "Tangent of radians.",
+        .doc = "Tangent of radians. Of f64 beyond 1.6e6 the absolute error grows as |x| * 2^-52.",
         .traits = kElementwise,
         .min_operands = 1,
         .max_operands = 1,

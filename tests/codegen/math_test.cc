@@ -30,7 +30,7 @@ struct Function {
   LongDouble (*exact)(LongDouble x, LongDouble y);
   double lo, hi;  // half of the samples lie here, the rest is random bits
   double f32_ulp, f64_ulp;
-  double max_argument;  // accuracy is stated up to here
+  double f64_max_argument;  // accuracy of f64 is stated up to here, of f32 everywhere
 };
 
 const Function kFunctions[] = {
@@ -210,7 +210,8 @@ void Measure(const std::string& target_name, DType dtype) {
           << module.kernels[0].name << "(" << samples[i].first << "): interpreter " << want
           << ", code " << got;
       const LongDouble exact = function.exact(samples[i].first, samples[i].second);
-      if (std::fabs(samples[i].first) > function.max_argument && !std::isnan(exact)) {
+      if (sizeof(F) == 8 && std::fabs(samples[i].first) > function.f64_max_argument &&
+          !std::isnan(exact)) {
         if (function.opcode != Opcode::kTan) {
           EXPECT_LE(std::fabs(got), F(1.0001));
         }
