@@ -371,6 +371,10 @@ Expr ExprArena::Dim(std::string_view name) {
   return it->second;
 }
 
+bool ExprArena::HasDim(std::string_view name) const {
+  return impl_->dims.count(std::string(name)) != 0;
+}
+
 Expr ExprArena::Loop(std::string_view name, Expr extent) {
   Impl::Symbol symbol;
   symbol.name = std::string(name);

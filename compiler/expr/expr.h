@@ -62,6 +62,7 @@ class ExprArena {
   // and divisor 1. Loop symbols are made fresh each time with the range [0, extent).
   Expr Dim(std::string_view name);
   Expr Loop(std::string_view name, Expr extent);
+  bool HasDim(std::string_view name) const;
   // Narrows what is known about a symbol (intersection of ranges, least common multiple of
   // divisors).
   void Constrain(Expr symbol, ExprRange range, int64_t divisor = 1);

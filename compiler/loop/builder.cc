@@ -189,21 +189,16 @@ Expr KernelBuilder::Indirect(ValueId value, Expr extent, std::string_view node,
 
 std::string KernelBuilder::UniqueName(std::string_view name) {
   auto [it, inserted] = names_.try_emplace(std::string(name), 0);
-  if (inserted) return std::string(name);
+  if (inserted && !exprs().HasDim(name)) return std::string(name);
   while (true) {
     std::string numbered = fmt::format("{}{}", name, ++it->second);
-    if (names_.try_emplace(numbered, 0).second) return numbered;
+    if (names_.try_emplace(numbered, 0).second && !exprs().HasDim(numbered)) return numbered;
   }
 }
 
 Expr KernelBuilder::BeginLoop(LoopKind kind, std::string_view name, Expr extent,
                               std::span<const ReduceKind> reduces,
                               std::span<const ValueId> initial) {
-  for (Expr symbol : exprs().SymbolsOf(extent)) {
-    if (exprs().SymbolKindOf(symbol) == SymbolKind::kDim) {
-      names_.try_emplace(exprs().SymbolName(symbol), 0);
-    }
-  }
   Op op;
   op.kind = OpKind::kLoop;
   op.loop = kind;

@@ -26,7 +26,9 @@ class Generator {
     AddGraph(graph_.module, "main");
     builder_.emplace(graph_.module);
     if (Coin(3)) {
-      graph_.symbol = builder_->exprs().Dim("n");
+      // Loops have names too.
+      constexpr const char* kNames[] = {"n", "i", "r", "i1", "k"};
+      graph_.symbol = builder_->exprs().Dim(kNames[seed % std::size(kNames)]);
       builder_->exprs().Constrain(graph_.symbol, {1, kMostOfSymbol});
       sample_ = 1 + Up(kMostOfSymbol);
     }
