@@ -111,6 +111,8 @@ struct Module {
   // n and m). Whoever runs the module checks them once the symbols are bound; the interpreter does.
   // Derived: made again by shape inference, not part of the text form.
   std::vector<std::pair<Expr, Expr>> assumed_equal;
+  // The same of pairs of which the first is at most the second (a slice within its axis).
+  std::vector<std::pair<Expr, Expr>> assumed_at_most;
 
   Graph& entry() { return graphs[0]; }
   const Graph& entry() const { return graphs[0]; }

@@ -10,7 +10,9 @@ namespace {
 class Interpreter {
  public:
   Interpreter(const Module& module, const SymbolValues& symbols)
-      : module_(module), symbols_(symbols), is_checked_(module.assumed_equal.size(), false) {}
+      : module_(module),
+        symbols_(symbols),
+        is_checked_(module.assumed_equal.size() + module.assumed_at_most.size(), false) {}
 
   Result<std::vector<Tensor>> RunGraph(uint32_t index, std::span<const Tensor> inputs) {
     const Graph& graph = module_.graphs[index];
@@ -152,15 +154,21 @@ class Interpreter {
   Status CheckAssumptions() {
     if (symbols_.size() == symbols_at_check_) return OkStatus();
     symbols_at_check_ = symbols_.size();
+    const size_t equal = module_.assumed_equal.size();
     for (size_t i = 0; i < is_checked_.size(); ++i) {
       if (is_checked_[i]) continue;
-      const auto& [a, b] = module_.assumed_equal[i];
+      const bool is_equal = i < equal;
+      const auto& [a, b] = is_equal ? module_.assumed_equal[i] : module_.assumed_at_most[i - equal];
       const Result<int64_t> left = Evaluate(a);
       const Result<int64_t> right = Evaluate(b);
       if (!left.ok() || !right.ok()) continue;
-      if (*left != *right) {
+      if (is_equal && *left != *right) {
         return InvalidArgument("The dimensions '{}' = {} and '{}' = {} must be equal.",
                                module_.exprs.Format(a), *left, module_.exprs.Format(b), *right);
+      }
+      if (*left > *right) {
+        return InvalidArgument("'{}' = {} must be at most '{}' = {}.", module_.exprs.Format(a),
+                               *left, module_.exprs.Format(b), *right);
       }
       is_checked_[i] = true;
     }

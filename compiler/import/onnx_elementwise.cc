@@ -74,9 +74,9 @@ std::vector<V> ImportSign(NodeContext& c) {
   if (KindOf(c.DTypeOf(x)) == DTypeKind::kUnsigned) {
     return {c.Select(c.Binary("gt", x, zero), c.Like(x, 1), zero)};
   }
-  // Of NaN it is 0, as NaN is neither above nor below.
+  // Of NaN it is NaN.
   return {c.Select(c.Binary("gt", x, zero), c.Like(x, 1),
-                   c.Select(c.Binary("lt", x, zero), c.Like(x, -1), zero))};
+                   c.Select(c.Binary("lt", x, zero), c.Like(x, -1), x))};
 }
 
 std::vector<V> ImportPow(NodeContext& c) {

@@ -37,6 +37,11 @@ V NegativeLogLikelihood(NodeContext& c, V x) {
   if (ignored.valid()) weight = c.Select(ignored, c.Like(weight, 0), weight);
   V loss = -c.Squeeze(
       c.Op("gather_elements", {x, c.Unsqueeze(target, {1})}, {{"axis", int64_t{1}}}), {1});
+  // A target for each row of x: no axis has more, says gather_elements, and together none has less.
+  std::vector<Expr> rows = c.Dims(x);
+  if (!c.ok()) return loss;
+  rows.erase(rows.begin() + 1);
+  loss = c.ReshapeTo(loss, rows);
   // Not a product with the weight 0, which would keep infinities.
   if (weight.valid()) loss = loss * weight;
   if (ignored.valid()) loss = c.Select(ignored, c.Like(loss, 0), loss);

@@ -122,6 +122,10 @@ Term Simplify(NodeContext& c, Term term, const Labels& needed) {
       term.value = c.Select(hit, term.value, c.Like(term.value, 0));
       term.value = c.Reduce("reduce_sum", term.value, {static_cast<int64_t>(j)}, false);
       term.labels.erase(term.labels.begin() + static_cast<int64_t>(j));
+      // A label has one size: the reshape takes the two as equal.
+      std::vector<Expr> kept = c.Dims(term.value);
+      if (c.ok()) kept[i] = dims[j];
+      term.value = c.ReshapeTo(term.value, kept);
     }
   }
   std::vector<int64_t> summed;

@@ -191,10 +191,14 @@ std::vector<V> ImportSplit(NodeContext& c) {
                            c.exprs().Format(sum), axis, c.exprs().Format(dim)));
     return {};
   }
+  // Nothing may be left over: the reshape takes the axis as large as its parts.
+  std::vector<Expr> whole = c.Dims(x);
+  if (!c.exprs().KnownEqual(sum, dim)) whole[static_cast<size_t>(axis)] = sum;
+  const V parts = c.ReshapeTo(x, whole);
   std::vector<V> out;
   Expr start = c.Const(0);
   for (const Expr size : sizes) {
-    out.push_back(c.SliceAxis(x, axis, start, size));
+    out.push_back(c.SliceAxis(parts, axis, start, size));
     start = c.exprs().Add(start, size);
   }
   return out;
@@ -204,12 +208,21 @@ std::vector<V> ImportExpand(NodeContext& c) {
   const V x = c.In(0);
   const std::vector<Expr> shape = c.ExprsOf(1, "shape");
   if (!c.ok()) return {};
-  const Result<std::vector<Expr>> dims = c.b.BroadcastShape(c.Dims(x), shape);
+  // Where two sizes are open, they are taken as equal: the reshape records it, and with it that
+  // neither is a 1 that the other repeats.
+  std::vector<Expr> own = c.Dims(x);
+  for (size_t i = 0; i < std::min(own.size(), shape.size()); ++i) {
+    Expr& dim = own[own.size() - 1 - i];
+    const Expr wanted = shape[shape.size() - 1 - i];
+    const bool is_open = !c.exprs().AsConst(dim) || !c.exprs().AsConst(wanted);
+    if (is_open && !c.exprs().IsConst(dim, 1) && !c.exprs().IsConst(wanted, 1)) dim = wanted;
+  }
+  const Result<std::vector<Expr>> dims = c.b.BroadcastShape(own, shape);
   if (!dims.ok()) {
     c.Fail(dims.status());
     return {};
   }
-  return {c.BroadcastTo(x, *dims)};
+  return {c.BroadcastTo(c.ReshapeTo(x, own), *dims)};
 }
 
 std::vector<V> ImportTile(NodeContext& c) {

@@ -92,15 +92,25 @@ std::vector<V> ImportSlice(NodeContext& c) {
       const Expr first = Bound(c, starts[i], dim, 0, 0);
       const Expr end = Bound(c, ends[i], dim, 0, 0);
       firsts[axis] = first;
-      size = e.CeilDiv(e.Sub(end, first), c.Const(step));
+      Expr span = e.Sub(end, first);
+      if (e.RangeOf(starts[i]).hi < 0) {
+        // The same as a minimum: of the last k elements there are min(k, dim).
+        span = e.Min(e.Sub(end, e.Add(starts[i], dim)), end);
+      }
+      size = e.CeilDiv(span, c.Const(step));
     } else {
       const Expr first = Bound(c, starts[i], dim, 0, 1);
       const Expr end = Bound(c, ends[i], dim, -1, 1);
       firsts[axis] = first;
       size = e.CeilDiv(e.Sub(first, end), c.Const(-step));
+      // An axis without elements has no last one to begin at.
+      if (e.RangeOf(dim).lo < 1) size = e.Min(size, e.CeilDiv(dim, c.Const(-step)));
     }
     if (!c.ok()) return {};
     size = e.RangeOf(size).lo >= 0 ? size : e.Max(size, c.Const(0));
+    // What holds one element at most holds one: a dim of 1 is repeated where shapes are joined, one
+    // that may be 0 is not. An empty axis is refused when it comes.
+    if (e.RangeOf(size).lo == 0 && e.RangeOf(size).hi == 1) size = c.Const(1);
     if (e.IsConst(size, 0)) firsts[axis] = c.Const(0);  // reads nothing, so any start will do
     changes |= size != dim || step != 1;
     sizes[axis] = size;

@@ -55,7 +55,7 @@ Result<std::vector<Value>> InferGatherElements(const InferContext& context) {
   HY_TRY(RequireIndexDType(context, 1));
   HY_TRY(RequireRank(context, 1, x.dims.size(), x.dims.size()));
   for (size_t i = 0; i < x.dims.size(); ++i) {
-    if (i != axis && context.module.exprs.KnownLess(x.dims[i], indices.dims[i])) {
+    if (i != axis && !AssumeAtMost(context.module, indices.dims[i], x.dims[i])) {
       return InvalidArgument("{} exceeds {} along axis {}", DescribeOperand(context, 1),
                              DescribeOperand(context, 0), i);
     }
@@ -190,7 +190,7 @@ Result<std::vector<Value>> InferScatterElements(const InferContext& context) {
       return InvalidArgument("{} and {} differ in shape", DescribeOperand(context, 1),
                              DescribeOperand(context, 2));
     }
-    if (i != axis && context.module.exprs.KnownLess(x.dims[i], indices.dims[i])) {
+    if (i != axis && !AssumeAtMost(context.module, indices.dims[i], x.dims[i])) {
       return InvalidArgument("{} exceeds {} along axis {}", DescribeOperand(context, 1),
                              DescribeOperand(context, 0), i);
     }

@@ -37,17 +37,29 @@ std::string StringOr(const Node& node, std::string_view name, std::string_view o
   return value.ok() ? *value : std::string(otherwise);
 }
 
+namespace {
+
+bool Record(std::vector<std::pair<Expr, Expr>>& known, std::pair<Expr, Expr> assumption) {
+  if (std::find(known.begin(), known.end(), assumption) == known.end()) {
+    known.push_back(assumption);
+  }
+  return true;
+}
+
+}  // namespace
+
 bool AssumeEqual(Module& module, Expr a, Expr b) {
   ExprArena& exprs = module.exprs;
   if (exprs.KnownEqual(a, b)) return true;
   if (exprs.AsConst(a) && exprs.AsConst(b)) return false;
   if (exprs.KnownLess(a, b) || exprs.KnownLess(b, a)) return false;
-  std::pair<Expr, Expr> assumption = a < b ? std::pair(a, b) : std::pair(b, a);
-  auto& known = module.assumed_equal;
-  if (std::find(known.begin(), known.end(), assumption) == known.end()) {
-    known.push_back(assumption);
-  }
-  return true;
+  return Record(module.assumed_equal, a < b ? std::pair(a, b) : std::pair(b, a));
+}
+
+bool AssumeAtMost(Module& module, Expr a, Expr b) {
+  if (module.exprs.KnownLessOrEqual(a, b)) return true;
+  if (module.exprs.KnownLess(b, a)) return false;
+  return Record(module.assumed_at_most, {a, b});
 }
 
 Expr MoreKnown(const ExprArena& exprs, Expr a, Expr b) { return exprs.AsConst(b) ? b : a; }

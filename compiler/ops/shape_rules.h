@@ -26,6 +26,9 @@ std::string StringOr(const Node& node, std::string_view name, std::string_view o
 // Whether two dims are equal: false only when that is provably wrong. What is neither proven nor
 // disproven is recorded in Module::assumed_equal.
 bool AssumeEqual(Module& module, Expr a, Expr b);
+// Whether a is at most b: false only when that is provably wrong. What is neither proven nor
+// disproven is recorded in Module::assumed_at_most.
+bool AssumeAtMost(Module& module, Expr a, Expr b);
 // Of two equal dims the one that says more: a constant before a symbol.
 Expr MoreKnown(const ExprArena& exprs, Expr a, Expr b);
 

@@ -105,22 +105,27 @@ Result<std::vector<Tensor>> EvaluateTranspose(const EvalContext& context) {
   return OneTensor(std::move(result));
 }
 
-// Whether `size` reads from `start` by `step` provably leave [0, dim).
-bool LeavesDim(ExprArena& exprs, Expr dim, Expr start, Expr size, int64_t step) {
-  const std::optional<int64_t> dim_value = exprs.AsConst(dim);
-  const std::optional<int64_t> start_value = exprs.AsConst(start);
-  const std::optional<int64_t> size_value = exprs.AsConst(size);
-  if (dim_value && start_value && size_value) {
-    if (*size_value <= 0) return false;
-    const __int128 last = *start_value + static_cast<__int128>(*size_value - 1) * step;
-    return *start_value < 0 || *start_value >= *dim_value || last < 0 || last >= *dim_value;
+// Whether `size` reads from `start` by `step` stay in [0, dim): false only when they provably leave
+// it; otherwise what is not proven is assumed.
+bool AssumeWithin(Module& module, Expr dim, Expr start, Expr size, int64_t step) {
+  ExprArena& e = module.exprs;
+  const std::optional<int64_t> d = e.AsConst(dim), s = e.AsConst(start), n = e.AsConst(size);
+  if (d && s && n) {
+    if (*n <= 0) return true;
+    const __int128 last = *s + static_cast<__int128>(*n - 1) * step;
+    return *s >= 0 && *s < *d && last >= 0 && last < *d;
   }
-  if (!exprs.KnownLess(exprs.Const(0), size)) return false;  // may be empty
-  const Expr last = exprs.Add(start, exprs.Mul(exprs.Sub(size, exprs.Const(1)), exprs.Const(step)));
-  for (const Expr at : {start, last}) {
-    if (exprs.KnownLess(at, exprs.Const(0)) || exprs.KnownLessOrEqual(dim, at)) return true;
+  const Expr zero = e.Const(0), one = e.Const(1);
+  if (e.KnownLessOrEqual(size, zero)) return true;
+  const Expr last = e.Add(start, e.Mul(e.Sub(size, one), e.Const(step)));
+  const Expr low = step > 0 ? start : last, high = step > 0 ? last : start;
+  for (const Expr room : {low, e.Sub(e.Sub(dim, one), high)}) {
+    if (e.KnownLessOrEqual(zero, room)) continue;
+    // Where there is nothing to read, any place will do.
+    const bool is_read = e.KnownLess(zero, size);
+    if (!AssumeAtMost(module, zero, is_read ? room : e.Max(room, e.Sub(zero, size)))) return false;
   }
-  return false;
+  return true;
 }
 
 Result<std::vector<Value>> InferSlice(const InferContext& context) {
@@ -136,7 +141,11 @@ Result<std::vector<Value>> InferSlice(const InferContext& context) {
   }
   for (size_t i = 0; i < steps.size(); ++i) {
     if (steps[i] == 0) return InvalidArgument("The step of slice along axis {} is 0", i);
-    if (LeavesDim(context.module.exprs, type.dims[i], starts[i], sizes[i], steps[i])) {
+    if (!AssumeAtMost(context.module, context.module.exprs.Const(0), sizes[i])) {
+      return InvalidArgument("The size of slice along axis {} is {}", i,
+                             context.module.exprs.Format(sizes[i]));
+    }
+    if (!AssumeWithin(context.module, type.dims[i], starts[i], sizes[i], steps[i])) {
       return InvalidArgument(
           "{} elements from {} by {} leave axis {} of {}", context.module.exprs.Format(sizes[i]),
           context.module.exprs.Format(starts[i]), steps[i], i, DescribeOperand(context, 0));
@@ -191,17 +200,19 @@ Result<std::vector<Value>> InferPad(const InferContext& context) {
     HY_TRY(RequireSameDType(context, 0, 1));
     HY_TRY(RequireRank(context, 1, 0, 0));
   }
+  const Expr zero = exprs.Const(0);
   std::vector<Expr> dims;
   for (size_t i = 0; i < low.size(); ++i) {
     for (const Expr pad : {low[i], high[i]}) {
-      if (exprs.KnownLess(pad, exprs.Const(0))) {
+      if (!AssumeAtMost(context.module, zero, pad)) {
         return InvalidArgument("A pad of axis {} is {}; the least is 0", i, exprs.Format(pad));
       }
-      const bool is_too_wide =
-          mode == "reflect" && !exprs.IsConst(pad, 0) && exprs.KnownLessOrEqual(type.dims[i], pad);
-      const bool has_no_edge = (mode == "edge" || mode == "wrap") && !exprs.IsConst(pad, 0) &&
-                               exprs.IsConst(type.dims[i], 0);
-      if (is_too_wide || has_no_edge) {
+      if (mode == "constant" || exprs.IsConst(pad, 0)) continue;
+      // Without a pad there is nothing to read.
+      const Expr least = mode == "reflect" ? exprs.Add(pad, exprs.Const(1)) : exprs.Const(1);
+      const Expr needed =
+          exprs.KnownLess(zero, pad) ? least : exprs.Mul(least, exprs.Min(pad, exprs.Const(1)));
+      if (!AssumeAtMost(context.module, needed, type.dims[i])) {
         return InvalidArgument("{} is too small along axis {} for a pad of {} in mode {}",
                                DescribeOperand(context, 0), i, exprs.Format(pad), mode);
       }

@@ -24,6 +24,7 @@ Status RefreshGraph(Module& module, uint32_t graph) {
 
 Status RefreshTypes(Module& module) {
   module.assumed_equal.clear();
+  module.assumed_at_most.clear();
   return RefreshGraph(module, 0);
 }
 

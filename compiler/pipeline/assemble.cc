@@ -325,7 +325,7 @@ class Assembler {
     return OkStatus();
   }
 
-  // Dims that shape rules took as equal must be: a - b >= 0 and b - a >= 0.
+  // What shape rules assumed must hold: of equal dims a - b >= 0 and b - a >= 0.
   Status AddGuards() {
     for (const auto& [a, b] : module_.assumed_equal) {
       if (a == b) continue;
@@ -334,6 +334,11 @@ class Assembler {
         HY_ASSIGN(program::SizeExpr size, Convert(difference));
         entry_.guards.push_back({std::move(size), text});
       }
+    }
+    for (const auto& [a, b] : module_.assumed_at_most) {
+      HY_ASSIGN(program::SizeExpr size, Convert(exprs_.Sub(b, a)));
+      entry_.guards.push_back(
+          {std::move(size), fmt::format("{} <= {}", exprs_.Format(a), exprs_.Format(b))});
     }
     return OkStatus();
   }
@@ -381,8 +386,11 @@ class Assembler {
       entry.name = packing.empty() ? constant.name : fmt::format("{} ({})", constant.name, packing);
       entry.device = device;
       entry.size_bytes = packed ? packed->size() : constant.bytes->size_bytes();
-      entry.offset = (program_.data.size() + kAlignment - 1) / kAlignment * kAlignment;
-      program_.data.resize(entry.offset + entry.size_bytes);
+      // One without bytes takes no place: the data end where the last byte does.
+      if (entry.size_bytes != 0) {
+        entry.offset = (program_.data.size() + kAlignment - 1) / kAlignment * kAlignment;
+        program_.data.resize(entry.offset + entry.size_bytes);
+      }
       const std::span<uint8_t> target =
           std::span(program_.data).subspan(entry.offset, entry.size_bytes);
       if (packed) {

@@ -200,6 +200,53 @@ TEST(InterpreterTest, AnAssumptionThatDoesNotHoldIsAnError) {
   EXPECT_NE(status.message().find("must be equal"), std::string::npos) << status.ToString();
 }
 
+// What would be read or written beside a tensor is refused once the symbols are known.
+TEST(InterpreterTest, WhatMustFitIsAssumed) {
+  const struct {
+    const char* inputs;
+    const char* node;
+    int64_t least;  // size of n that does
+  } cases[] = {
+      {"%x: f32[n]", "slice %x {starts = [n - 3], sizes = [3], steps = [1]}", 3},
+      {"%x: f32[n]", "slice %x {starts = [2], sizes = [n - 4], steps = [1]}", 4},
+      {"%x: f32[n]", "slice %x {starts = [3], sizes = [2], steps = [-3]}", 4},
+      {"%x: f32[n]", "pad %x {low = [2], high = [0], mode = \"reflect\"}", 3},
+      {"%x: f32[n]", "pad %x {low = [0], high = [1], mode = \"edge\"}", 1},
+      {"%x: f32[n]", "pad %x {low = [0], high = [1], mode = \"wrap\"}", 1},
+      {"%x: f32[n]", "pad %x {low = [n - 2], high = [0], mode = \"constant\"}", 2},
+      {"%x: f32[n, 2], %i: i64[3, 2]", "gather_elements %x, %i {axis = 1}", 3},
+      {"%x: f32[n, 2], %i: i64[3, 2], %u: f32[3, 2]", "scatter_elements %x, %i, %u {axis = 1}", 3},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.node);
+    const Module module = Parse(fmt::format("graph g({}) -> (%y) {{ %y = {} }}", c.inputs, c.node));
+    EXPECT_EQ(module.assumed_at_most.size(), 1u);
+    const size_t inputs_given = module.entry().parameters.size();
+    for (int64_t n = 0; n < c.least + 3; ++n) {
+      std::vector<Tensor> inputs = {*MakeTensor(DType::kF32, {n})};
+      if (inputs_given > 1) {
+        inputs = {*MakeTensor(DType::kF32, {n, 2}), *MakeTensor(DType::kI64, {3, 2})};
+      }
+      if (inputs_given > 2) inputs.push_back(*MakeTensor(DType::kF32, {3, 2}));
+      const Status status = Interpret(module, inputs).status();
+      if (n >= c.least) {
+        EXPECT_TRUE(status.ok()) << n << ": " << status.ToString();
+      } else {
+        EXPECT_NE(status.message().find("must be at most"), std::string::npos)
+            << n << ": " << status.ToString();
+      }
+    }
+  }
+  // What is proven needs no assumption.
+  for (const char* node : {"slice %x {starts = [0], sizes = [n], steps = [1]}",
+                           "slice %x {starts = [n - 1], sizes = [n], steps = [-1]}",
+                           "pad %x {low = [n], high = [0], mode = \"constant\"}"}) {
+    EXPECT_TRUE(Parse(fmt::format("graph g(%x: f32[n]) -> (%y) {{ %y = {} }}", node))
+                    .assumed_at_most.empty())
+        << node;
+  }
+}
+
 TEST(InterpreterTest, NonzeroBindsItsSymbol) {
   const Module module = Parse(R"(
 graph g(%x: f32[4]) -> (%w) {

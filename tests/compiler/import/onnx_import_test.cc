@@ -398,6 +398,59 @@ TEST(OnnxImport, AttributesAndInputsMeanTheSame) {
             (Texts{"f32[1, 3]{-1, 0, 4}"}));
 }
 
+// Sizes that are open when the model is imported.
+TEST(OnnxImport, OpenSizesKeepTheirMeaning) {
+  const auto y = ValueInfo("y", kF32, {""});
+  // Backwards through an axis that may be empty.
+  const auto reversed = ModelOf(
+      OneNode(Node("Slice", {"x", "s", "e", "a", "t"}, {"y"}), {ValueInfo("x", kF32, {"n"})}, {y},
+              {IntTensor("s", {1}, {-1}), IntTensor("e", {1}, {INT64_MIN}),
+               IntTensor("a", {1}, {0}), IntTensor("t", {1}, {-1})}));
+  EXPECT_EQ(RunModel(reversed, {"f32[3]{1, 2, 3}"}), (Texts{"f32[3]{3, 2, 1}"}));
+  EXPECT_EQ(RunModel(reversed, {"f32[0]{}"}), (Texts{"f32[0]{}"}));
+  // The last row, which broadcasts as a row does.
+  GraphParts last = {{Node("Slice", {"x", "s", "e"}, {"row"}), Node("Sub", {"x", "row"}, {"y"})},
+                     {IntTensor("s", {1}, {-1}), IntTensor("e", {1}, {INT64_MAX})},
+                     {ValueInfo("x", kF32, {"n"})},
+                     {y}};
+  EXPECT_EQ(RunModel(ModelOf(last), {"f32[3]{1, 2, 4}"}), (Texts{"f32[3]{-3, -2, 0}"}));
+  // Two open sizes are one, or the run is refused.
+  GraphParts expand = {{Node("Shape", {"z"}, {"s"}), Node("Expand", {"x", "s"}, {"y"})},
+                       {},
+                       {ValueInfo("x", kF32, {"n"}), ValueInfo("z", kF32, {"k"})},
+                       {y}};
+  EXPECT_EQ(RunModel(ModelOf(expand), {"f32[2]{1, 2}", "f32[2]{0, 0}"}), (Texts{"f32[2]{1, 2}"}));
+  for (const char* x : {"f32[1]{1}", "f32[2]{1, 2}"}) {
+    const Texts refused = RunModel(ModelOf(expand), {x, "f32[3]{0, 0, 0}"});
+    EXPECT_NE(refused[0].find("must be equal"), std::string::npos) << refused[0];
+  }
+  const auto diagonal =
+      ModelOf(OneNode(Node("Einsum", {"x"}, {"y"}, {testing::TextAttribute("equation", "ii->i")}),
+                      {ValueInfo("x", kF32, {"n", "m"})}, {y}));
+  EXPECT_EQ(RunModel(diagonal, {"f32[2, 2]{1, 2, 3, 4}"}), (Texts{"f32[2]{1, 4}"}));
+  EXPECT_NE(RunModel(diagonal, {"f32[1, 2]{1, 2}"})[0].find("must be equal"), std::string::npos);
+  const auto loss =
+      ModelOf(OneNode(Node("NegativeLogLikelihoodLoss", {"x", "t"}, {"y"},
+                           {testing::TextAttribute("reduction", "none")}),
+                      {ValueInfo("x", kF32, {"n", 2}), ValueInfo("t", testing::kI64, {"m"})}, {y}));
+  EXPECT_EQ(RunModel(loss, {"f32[2, 2]{1, 2, 3, 4}", "i64[2]{0, 1}"}), (Texts{"f32[2]{-1, -4}"}));
+  for (const char* target : {"i64[1]{0}", "i64[3]{0, 1, 0}"}) {
+    const Texts refused = RunModel(loss, {"f32[2, 2]{1, 2, 3, 4}", target});
+    EXPECT_NE(refused[0].find("must be"), std::string::npos) << refused[0];
+  }
+  const auto split = ModelOf({{Node("Split", {"x", "s"}, {"y", "z"})},
+                              {IntTensor("s", {2}, {1, 2})},
+                              {ValueInfo("x", kF32, {"n"})},
+                              {y, ValueInfo("z", kF32, {""})}});
+  EXPECT_EQ(RunModel(split, {"f32[3]{1, 2, 3}"}), (Texts{"f32[1]{1}", "f32[2]{2, 3}"}));
+  EXPECT_NE(RunModel(split, {"f32[5]{1, 2, 3, 4, 5}"})[0].find("must be equal"), std::string::npos);
+  // NaN has no sign.
+  EXPECT_EQ(
+      RunModel(ModelOf(OneNode(Node("Sign", {"x"}, {"y"}), {ValueInfo("x", kF32, {"n"})}, {y})),
+               {"f32[3]{nan, -2, 0}"}),
+      (Texts{"f32[3]{nan, -1, 0}"}));
+}
+
 // A recurrent layer over an unknown number of steps is a loop; over a known one it is unrolled.
 // Both compute the same, for sequences that end early too.
 TEST(OnnxImport, RecurrentLayersLoopOrUnroll) {
