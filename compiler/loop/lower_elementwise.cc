@@ -14,8 +14,9 @@ Status LowerElementwise(Lowering& lowering, const graph::Module& module, const g
   if (node.op->name == "pow" && !is_float) return LowerIntegerPow(lowering, module, node);
   HY_ASSIGN(Opcode opcode, kernel::ParseOpcode(node.op->name));
   Lowering::Definition d;
-  d.is_costly =
-      kernel::InfoOf(opcode).transcendental || opcode == Opcode::kDiv || opcode == Opcode::kSqrt;
+  const bool is_transcendental = kernel::InfoOf(opcode).transcendental;
+  d.is_costly = is_transcendental || opcode == Opcode::kDiv || opcode == Opcode::kSqrt;
+  if (is_transcendental) d.ops = kOpsOfTranscendental;
   d.emit = [&lowering, &node, opcode](std::span<const Expr> index) -> Result<ValueId> {
     std::vector<ValueId> operands;
     for (graph::ValueId v : node.operands) {

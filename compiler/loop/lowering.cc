@@ -37,7 +37,8 @@ std::string Unique(std::map<std::string, int>& names, std::string name) {
   }
 }
 
-bool IsLoopDType(DType dtype) { return BitWidth(dtype) >= 8; }
+// Kernel IR has no numbers of less than 8 bits and no floats of less than 16.
+bool IsLoopDType(DType dtype) { return BitWidth(dtype) >= (IsFloat(dtype) ? 16 : 8); }
 
 }  // namespace
 
@@ -49,8 +50,9 @@ Status CanLower(const graph::Module& module, const graph::Node& node) {
   if (FindLowering(node.op->name) == nullptr && node.op->name != "constant") {
     return Unimplemented("The op '{}' has no lowering (node '{}').", node.op->name, node.name);
   }
-  for (graph::ValueId v : node.operands) {
-    if (v != graph::kNone && !IsLoopDType(module.values[v].type.dtype)) {
+  for (const std::vector<graph::ValueId>* values : {&node.operands, &node.results}) {
+    for (const graph::ValueId v : *values) {
+      if (v == graph::kNone || IsLoopDType(module.values[v].type.dtype)) continue;
       return Unimplemented("The dtype {} has no lowering (node '{}').",
                            FormatDType(module.values[v].type.dtype), node.name);
     }

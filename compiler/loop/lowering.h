@@ -23,6 +23,10 @@ namespace halyard::loop {
 // When an inlined value becomes a buffer. Counts are per element of the value; reads through a
 // broadcast are free, they repeat what is small. After TorchInductor's thresholds, with a lower one
 // for reads on reuse because row fusion keeps what is realised in local memory.
+// The arithmetic that stands for a transcendental op, in the counts that bound a kernel's code:
+// generators take more than linear time in it.
+inline constexpr int kOpsOfTranscendental = 8;
+
 struct LowerOptions {
   int reads_on_reuse = 1;     // a value with several users reads at most this many buffers
   int ops_on_reuse = 30;      // ... and costs at most this many scalar ops, none transcendental

@@ -6,7 +6,9 @@
 #include <map>
 #include <set>
 
+#include "compiler/kernel/opcode.h"
 #include "compiler/loop/index_map.h"
+#include "compiler/loop/lowering.h"
 #include "compiler/passes/loop_clone.h"
 #include "compiler/passes/loop_localize.h"
 
@@ -175,7 +177,13 @@ class Fuser {
 
   static size_t CountOps(const Kernel& kernel) {
     size_t count = 0;
-    for (const Block& block : kernel.blocks) count += block.ops.size();
+    for (const Block& block : kernel.blocks) {
+      for (const OpId op : block.ops) {
+        const bool is_long = kernel.ops[op].kind == OpKind::kScalar &&
+                             kernel::InfoOf(kernel.ops[op].opcode).transcendental;
+        count += is_long ? kOpsOfTranscendental : 1;
+      }
+    }
     return count;
   }
 

@@ -17,7 +17,7 @@
 namespace halyard::loop {
 
 struct FuseOptions {
-  int max_ops = 600;                    // of a fused kernel
+  int max_ops = 600;                    // of a fused kernel; a transcendental counts as 8
   int max_buffers = 48;                 // that a fused kernel names
   int64_t max_local_bytes = 128 << 10;  // of all local buffers of a kernel
   int64_t min_rows = 8;           // row fusion of fewer rows is refused for rows longer than ...

@@ -42,10 +42,10 @@ class LoweringTest : public testing::Test {
     for (int64_t d : dims) out.push_back(module_.exprs.Const(d));
     return out;
   }
-  // A negative dim is the symbol n.
+  // A negative dim is the symbol i, as loops are called too.
   std::vector<Expr> Shape(const std::vector<int64_t>& dims) {
     std::vector<Expr> out;
-    for (int64_t d : dims) out.push_back(d < 0 ? module_.exprs.Dim("n") : module_.exprs.Const(d));
+    for (int64_t d : dims) out.push_back(d < 0 ? module_.exprs.Dim("i") : module_.exprs.Const(d));
     return out;
   }
   ValueId Input(std::string_view name, const std::vector<int64_t>& dims,
@@ -269,7 +269,7 @@ class LoweringTest : public testing::Test {
   std::vector<FusionRecord> records_;
   std::vector<SplitRecord> splits_;
   bool packs_weights_ = true;  // as CPUs do; on GPUs layouts rewrite them
-  Function with_layouts_;  // of the last Check
+  Function with_layouts_;      // of the last Check
   int node_count_ = 0;
 };
 
@@ -296,14 +296,14 @@ TEST_F(LoweringTest, ReadersOfOneValueStandSideBySide) {
   EXPECT_NE(Explain().find("side by side, both read 'x'"), std::string::npos) << Explain();
 
   EXPECT_EQ(PrintKernel(f, 0), R"(kernel exp_2 nodes("exp_2", "mul_1", "neg_3") {
-  parallel i < 6*n {
-    %0 = load x[i]
-    %1 = load y[i]
+  parallel i1 < 6*i {
+    %0 = load x[i1]
+    %1 = load y[i1]
     %2 = mul %0, %1
     %3 = exp %2
-    store exp_2[i], %3
+    store exp_2[i1], %3
     %4 = neg %0
-    store neg_3[i], %4
+    store neg_3[i1], %4
   }
 }
 )");
@@ -341,6 +341,15 @@ TEST_F(LoweringTest, LongReductionsAreCutIntoParts) {
   }
 }
 )");
+}
+
+// Code generators take more than linear time in what one kernel computes.
+TEST_F(LoweringTest, LongChainsAreCut) {
+  ValueId x = Input("x", {4, 8});
+  for (int i = 0; i < 200; ++i) x = Op("sin", {x});
+  const Function f = Check({x});
+  EXPECT_GE(f.kernels.size(), 3u);
+  EXPECT_LE(f.kernels.size(), 5u) << Explain();
 }
 
 TEST_F(LoweringTest, SoftmaxIsOneKernel) {
