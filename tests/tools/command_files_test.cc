@@ -69,6 +69,30 @@ TEST_F(CommandTest, CompileKeepsTheModel) {
   EXPECT_EQ(Read("copy.onnx"), "copy");
 }
 
+TEST_F(CommandTest, NothingReplacesExternalData) {
+  Write("models/copy.onnx", "copy data/weights");
+  Write("models/data/weights", "1");
+  Write("models/blob", "2");
+  Write("models/weights", "3");
+  std::filesystem::create_directory_symlink(folder_ + "/models", folder_ + "/link");
+  for (const char* output : {"models/data/weights", "link/data/../data/weights"}) {
+    for (const std::string command :
+         {"compile models/copy.onnx -o ", "bench models/copy.onnx --html "}) {
+      ExpectError(Run(command + output), 1,
+                  "'" + std::string(output) + "' is data of the model 'models/copy.onnx'");
+    }
+  }
+  EXPECT_EQ(Read("models/data/weights"), "1");
+  std::filesystem::remove(folder_ + "/models/data/weights");
+  std::filesystem::create_symlink("../blob", folder_ + "/models/data/weights");
+  ExpectError(Run("compile models/copy.onnx -o models/data/weights"), 1, "is data of the model");
+  EXPECT_EQ(Read("models/blob"), "2");
+  // A file of that name that the model does not mean.
+  Write("models/plain.onnx", "copy");
+  Run("compile models/plain.onnx -o models/weights");
+  EXPECT_EQ(status_, 0);
+}
+
 TEST_F(CommandTest, OutputsOfARunReplaceNothingThatIsRead) {
   Write("copy.onnx", "copy");
   WriteNpy("out/output_0.npy", {1, 2, 3});

@@ -99,8 +99,11 @@ TEST_F(CommandTest, Bench) {
               "'cpu:0+cpu:1' names several devices as a row of bench does; elsewhere a list has "
               "commas");
   ExpectError(Run("bench copy.onnx --fail-if p50"), 1, "METRIC>VALUE");
-  ExpectError(Run("bench copy.onnx --runs 5 --warm-up 0 --seconds 0.05 --fail-if 'p5O>1s'"), 1,
-              "the report has no 'p5O'");
+  // Before anything is measured.
+  ExpectError(Run("bench copy.onnx --seconds 1000 --fail-if 'p5O>1s'"), 1,
+              "there is no metric 'p5O'; did you mean 'p50'");
+  ExpectError(Run("bench copy.onnx --seconds 1000 --fail-if 'speed>1'"), 1,
+              "there is no metric 'speed'; there are 'p50'");
   EXPECT_THAT(Run("bench copy.onnx --runs 5 --device auto -o csv"), testing::HasSubstr("auto"));
   EXPECT_EQ(status_, 0);
   ExpectError(Run("bench --compare a.json gone.json"), 2, "'gone.json' cannot be read");
@@ -182,7 +185,9 @@ TEST_F(CommandTest, BenchUnderLoad) {
                                              testing::HasSubstr("\"concurrent_peak_bytes\"")));
   Run(quick + "--rate 20 --fail-if 'missed>=0'");
   EXPECT_EQ(status_, 4);
-  ExpectError(Run(quick + "--fail-if 'missed>0'"), 1, "the report has no 'missed'");
+  ExpectError(Run(quick + "--fail-if 'missed>0'"), 1, "'missed' needs --rate");
+  ExpectError(Run(quick + "--no-check --fail-if 'max_abs_error>0'"), 1,
+              "'max_abs_error' needs the comparison that --no-check leaves out");
   ExpectError(Run(quick + "--fail-if 'peak_bytes>1ms'"), 1, "'peak_bytes' takes no unit");
   ExpectError(Run(quick + "--rate 0"), 1, "--rate");
   ExpectError(Run(quick + "--rate 20,fast"), 1, "fast");
@@ -711,7 +716,8 @@ TEST_F(CommandTest, ErrorsAreOneLineWithTheirStatus) {
   ExpectError(Run("run copy.onnx --device gpu --shape n=4"), 1,
               "--device gpu: There is no driver 'gpu'; this build has: cpu, cuda, vulkan");
   ExpectError(Run("run copy.onnx --device cpu:0,gpu:1 --on-missing-device fallback"), 1, "'gpu'");
-  ExpectError(Run("compile copy.onnx -o a.hyp --device ''"), 1, "names no driver");
+  ExpectError(Run("compile copy.onnx -o a.hyp --device ''"), 1,
+              "--device is given as an empty text");
   ExpectError(Run("bench copy.onnx --device cpu:0,gpu"), 1, "There is no driver 'gpu'");
   ExpectError(Run("devices gpu"), 1, "There is no driver 'gpu'");
   setenv("HALYARD_CUDA_LIBRARY", "libnowhere.so.1", 1);
@@ -764,12 +770,31 @@ TEST_F(CommandTest, OutputThatIsLostIsAFailure) {
 }
 
 // A rename would put a file in the place of /dev/null.
+TEST_F(CommandTest, AnEmptyValueIsNoValue) {
+  Write("copy.onnx", "copy");
+  ExpectError(Run("run copy.onnx --expect-dir ''"), 1, "--expect-dir is given as an empty text");
+  ExpectError(Run("run ''"), 1, "is given as an empty text");
+  ExpectError(Run("explain copy.onnx --node ''"), 1, "--node is given as an empty text");
+}
+
+TEST_F(CommandTest, AProgramIsRunWithTheSizesThatAreAsked) {
+  Write("copy.onnx", "copy");
+  WriteNpy("in/input_0.npy", {1, 2, 3});
+  Run("compile copy.onnx -o copy.hyp");
+  EXPECT_EQ(status_, 0);
+  Run("run copy.hyp --input-dir in --shape n=3");
+  EXPECT_EQ(status_, 0);
+  ExpectError(Run("run copy.hyp --input-dir in --shape n=5"), 2,
+              "dimension 0 of input 'x' is 3; --shape says n=5");
+}
+
 TEST_F(CommandTest, CompileReplacesNothingButFiles) {
   Write("copy.onnx", "copy");
   const std::string pipe = folder_ + "/pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   ExpectError(Run("compile copy.onnx -o pipe"), 2, "'pipe' is there and is not a regular file");
   EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  ExpectError(Run("run pipe --shape n=3"), 2, "'pipe' is not a regular file");
   ExpectError(Run("compile copy.onnx -o ."), 2, "'.' is there and is not a regular file");
   Write("old.hyp", "old");
   Run("compile copy.onnx -o old.hyp");

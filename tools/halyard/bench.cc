@@ -180,8 +180,10 @@ std::string MeasuredRows(const Json& report) {
 void KeepFilesApart(const BenchArguments& options) {
   std::vector<NamedFile> inputs = FilesOf(options.inputs);
   for (const std::string& model : options.models) inputs.push_back({"the model", model});
-  KeepApart({{"--output", options.output}, {"--html", options.html}, {"--trace", options.trace}},
-            inputs);
+  const std::vector<NamedFile> outputs = {
+      {"--output", options.output}, {"--html", options.html}, {"--trace", options.trace}};
+  KeepApart(outputs, inputs);
+  for (const std::string& model : options.models) KeepApartFromData(outputs, model);
 }
 
 int Bench(const BenchArguments& options, const CLI::App& command) {
@@ -211,7 +213,16 @@ int Bench(const BenchArguments& options, const CLI::App& command) {
   }
   KeepFilesApart(options);
   std::vector<Condition> conditions;
-  for (const std::string& text : options.fail_if) conditions.push_back(ParseCondition(text));
+  for (const std::string& text : options.fail_if) {
+    conditions.push_back(ParseCondition(text));
+    const std::string& metric = conditions.back().metric;
+    const auto needs = [&](const char* what) {
+      return CommandError(kWrongUsage, "--fail-if '" + text + "': '" + metric + "' needs " + what);
+    };
+    if (metric == "missed" && options.bench.rates.empty()) throw needs("--rate");
+    if (metric.ends_with("_error") && options.bench.no_check)
+      throw needs("the comparison that --no-check leaves out");
+  }
   CheckDeviceNames(options.model.device);
   std::optional<InterruptWatch> watch(std::in_place);
   Json report = {{"format", kBenchFormat},

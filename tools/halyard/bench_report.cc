@@ -5,7 +5,9 @@
 #include <array>
 #include <cstdlib>
 #include <numeric>
+#include <optional>
 
+#include "base/near_names.h"
 #include "base/quantity.h"
 #include "tools/halyard/bench_conditions.h"
 #include "tools/halyard/bench_profile.h"
@@ -142,20 +144,45 @@ std::vector<std::string> Verdicts(const Json& row) {
 
 namespace {
 
-enum class Measure : uint8_t { kTime, kShare, kNumber, kUnknown };
+enum class Measure : uint8_t { kTime, kShare, kNumber };
 
-// What a metric of a report is; a report may have others.
-Measure MeasureOf(const std::string& metric) {
-  for (const char* time : {"min", "mean", "p50", "p50_low", "p50_high", "p90", "p95", "p99", "p999",
-                           "max", "mad", "compile", "warm_open", "first_run"}) {
-    if (metric == time) return Measure::kTime;
+// The numbers of a row that a condition may name.
+constexpr std::pair<const char*, Measure> kMetrics[] = {
+    {"p50", Measure::kTime},
+    {"p90", Measure::kTime},
+    {"p95", Measure::kTime},
+    {"p99", Measure::kTime},
+    {"p999", Measure::kTime},
+    {"min", Measure::kTime},
+    {"mean", Measure::kTime},
+    {"max", Measure::kTime},
+    {"mad", Measure::kTime},
+    {"p50_low", Measure::kTime},
+    {"p50_high", Measure::kTime},
+    {"compile", Measure::kTime},
+    {"warm_open", Measure::kTime},
+    {"first_run", Measure::kTime},
+    {"cv", Measure::kShare},
+    {"max_rel_error", Measure::kShare},
+    {"max_abs_error", Measure::kNumber},
+    {"throughput", Measure::kNumber},
+    {"concurrency", Measure::kNumber},
+    {"count", Measure::kNumber},
+    {"fallbacks", Measure::kNumber},
+    {"missed", Measure::kNumber},
+    {"constant_bytes", Measure::kNumber},
+    {"activation_bytes", Measure::kNumber},
+    {"io_bytes", Measure::kNumber},
+    {"staging_bytes", Measure::kNumber},
+    {"total_bytes", Measure::kNumber},
+    {"peak_bytes", Measure::kNumber},
+};
+
+std::optional<Measure> MeasureOf(const std::string& metric) {
+  for (const auto& [name, measure] : kMetrics) {
+    if (metric == name) return measure;
   }
-  if (metric == "cv" || metric == "max_rel_error") return Measure::kShare;
-  for (const char* number : {"throughput", "concurrency", "count", "fallbacks", "max_abs_error",
-                             "total_bytes", "peak_bytes", "missed"}) {
-    if (metric == number) return Measure::kNumber;
-  }
-  return Measure::kUnknown;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -170,6 +197,15 @@ Condition ParseCondition(const std::string& text) {
   if (at == std::string::npos || at == 0) throw fail("the form is METRIC>VALUE or METRIC<VALUE");
   out.metric = text.substr(0, at);
   out.comparison = text.substr(at, at + 1 < text.size() && text[at + 1] == '=' ? 2 : 1);
+  const std::optional<Measure> measure = MeasureOf(out.metric);
+  if (!measure) {
+    std::vector<std::string> known;
+    for (const auto& [name, unused] : kMetrics) known.emplace_back(name);
+    const std::string near = NamesNear(out.metric, known);
+    throw fail("there is no metric '" + out.metric + "'; " +
+               (near.empty() ? "there are " + NamesLike("", known, known.size())
+                             : "did you mean " + near + "?"));
+  }
   const std::string rest = text.substr(at + out.comparison.size());
   char* end = nullptr;
   out.value = std::strtod(rest.c_str(), &end);
@@ -179,7 +215,6 @@ Condition ParseCondition(const std::string& text) {
       {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"%", 1e-2}}};
   for (const auto& [name, scale] : kUnits) {
     if (unit != name) continue;
-    const Measure measure = MeasureOf(out.metric);
     if (measure == Measure::kTime && (unit.empty() || unit == "%")) {
       throw fail("'" + out.metric + "' is a time; its unit is s, ms, us or ns");
     }

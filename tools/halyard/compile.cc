@@ -16,7 +16,9 @@ struct CompileArguments {
 };
 
 int Compile(const CompileArguments& options) {
-  KeepApart({{"--output", options.output}}, {{"the model", options.model.model}});
+  const std::vector<NamedFile> outputs = {{"--output", options.output}};
+  KeepApart(outputs, {{"the model", options.model.model}});
+  KeepApartFromData(outputs, options.model.model);
   const Model model = OpenModel(options.model, true);
   if (model.is_saved) {
     throw CommandError(

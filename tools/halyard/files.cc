@@ -51,6 +51,27 @@ void KeepApart(const std::vector<NamedFile>& outputs, const std::vector<NamedFil
   }
 }
 
+void KeepApartFromData(const std::vector<NamedFile>& outputs, const std::string& model) {
+  std::error_code error;
+  // As the model names them, whatever the last name links to.
+  const auto place_in = [&](const fs::path& folder, const std::string& path) {
+    const fs::path whole = fs::absolute(path, error);
+    const fs::path place = fs::weakly_canonical(whole.parent_path(), error) / whole.filename();
+    return place.lexically_relative(folder).generic_string();
+  };
+  const fs::path folder = fs::weakly_canonical(fs::absolute(model, error).parent_path(), error);
+  std::string bytes;
+  for (const NamedFile& output : outputs) {
+    if (output.path.empty() || !fs::is_regular_file(output.path, error)) continue;
+    const std::string place = place_in(folder, output.path);
+    if (place.empty() || place.starts_with("..")) continue;
+    if (bytes.empty() && fs::is_regular_file(model, error)) bytes = ReadWhole(model);
+    if (bytes.find(place) == std::string::npos) continue;
+    throw CommandError(kWrongUsage, output.name + " '" + output.path + "' is data of the model '" +
+                                        model + "', which stays as it is");
+  }
+}
+
 std::string ReadWhole(const std::string& path) {
   std::error_code error;
   if (fs::is_directory(path, error))

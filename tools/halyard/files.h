@@ -20,6 +20,10 @@ struct NamedFile {
 // is there and is no regular file, such as /dev/null, loses nothing.
 void KeepApart(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs);
 
+// Throws CommandError (wrong usage) where one of `outputs` is a file below the model's folder that
+// the model names, as it does with its external data.
+void KeepApartFromData(const std::vector<NamedFile>& outputs, const std::string& model);
+
 // Throws CommandError (bad input) where the file cannot be read.
 std::string ReadWhole(const std::string& path);
 // Replaces the file. Throws CommandError (the system failed).

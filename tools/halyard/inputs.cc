@@ -157,10 +157,21 @@ void Inputs::ReadNamed(const std::string& model, const InputOptions& options) {
 }
 
 void Inputs::BindGiven() {
+  const std::map<std::string, int64_t> shapes = symbols_;  // those of --shape
+
   for (size_t i = 0; i < infos_.size(); ++i) {
     const std::vector<std::string> names = DimNames(infos_[i]);
     if (tensors_[i].dtype == HY_DTYPE_INVALID || tensors_[i].dims.size() != names.size()) continue;
-    for (size_t d = 0; d < names.size(); ++d) symbols_.emplace(names[d], tensors_[i].dims[d]);
+    for (size_t d = 0; d < names.size(); ++d) {
+      if (const auto found = shapes.find(names[d]);
+          found != shapes.end() && found->second != tensors_[i].dims[d]) {
+        throw CommandError(kBadModel, "dimension " + std::to_string(d) + " of input '" + name(i) +
+                                          "' is " + std::to_string(tensors_[i].dims[d]) +
+                                          "; --shape says " + names[d] + "=" +
+                                          std::to_string(found->second));
+      }
+      symbols_.emplace(names[d], tensors_[i].dims[d]);
+    }
   }
 }
 

@@ -80,6 +80,20 @@ std::string DescribeUsage(const CLI::App& app, const CLI::Error& error) {
                       : "'" + rest.front() + "' is one argument too many" + advice;
 }
 
+// An empty value is a variable of a script that nobody set; it would count as an option not given.
+void RefuseEmpty(const CLI::App& command) {
+  for (const CLI::App* group : command.get_subcommands([](const CLI::App*) { return true; })) {
+    RefuseEmpty(*group);
+  }
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& value : option->results()) {
+      if (!value.empty()) continue;
+      throw halyard::tools::CommandError(halyard::tools::kWrongUsage,
+                                         option->get_name() + " is given as an empty text");
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -99,7 +113,10 @@ int main(int argc, char** argv) {
                            AddBenchCommand}) {
       const Run run = add(app);
       CLI::App* command = app.get_subcommands([](CLI::App*) { return true; }).back();
-      command->callback([run, &status] { status = run(); });
+      command->callback([run, command, &status] {
+        RefuseEmpty(*command);
+        status = run();
+      });
       command->footer(kExitStatusHelp);
     }
     if (argc > 1 && argv[1][0] != '-' &&

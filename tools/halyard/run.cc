@@ -64,6 +64,7 @@ void KeepFilesApart(const RunArguments& options, size_t output_count) {
       inputs.push_back({"the expectation", options.expect_dir + file});
   }
   KeepApart(outputs, inputs);
+  KeepApartFromData(outputs, options.model.model);
 }
 
 int RunModel(const RunArguments& options) {
