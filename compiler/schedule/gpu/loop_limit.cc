@@ -12,8 +12,10 @@ using kernel::Opcode;
 using kernel::ValueId;
 using Bound = std::optional<Expr>;
 
-enum class Side : uint8_t { kLower, kUpper };
-constexpr Side Other(Side side) { return side == Side::kLower ? Side::kUpper : Side::kLower; }
+enum class LoopSide : uint8_t { kLower, kUpper };
+constexpr LoopSide Other(LoopSide side) {
+  return side == LoopSide::kLower ? LoopSide::kUpper : LoopSide::kLower;
+}
 
 class LoopCounter {
  public:
@@ -80,7 +82,7 @@ class LoopCounter {
     const Bound lo = Of(op.operands[0]), hi = Of(op.operands[1]), step = Of(op.operands[2]);
     if (!lo || !hi || !step) return std::nullopt;
     const Bound span = MostBetween(*lo, *hi);
-    const Bound least_step = BoundOf(*step, Side::kLower);
+    const Bound least_step = BoundOf(*step, LoopSide::kLower);
     if (!span || !least_step) return std::nullopt;
     return exprs_.CeilDiv(exprs_.Max(Const(0), *span), exprs_.Max(Const(1), *least_step));
   }
@@ -94,7 +96,7 @@ class LoopCounter {
     if (of_lo == ExprKind::kMin || of_lo == ExprKind::kMax) {
       return Fold(lo, of_lo == ExprKind::kMax, [&](Expr part) { return MostBetween(part, hi); });
     }
-    return BoundOf(exprs_.Sub(hi, lo), Side::kUpper);
+    return BoundOf(exprs_.Sub(hi, lo), LoopSide::kUpper);
   }
 
   // The least or greatest bound over the operands. Of the least, one that is unknown says nothing.
@@ -115,8 +117,8 @@ class LoopCounter {
   }
 
   // A bound over dimension symbols alone.
-  Bound BoundOf(Expr e, Side side) {
-    const bool is_upper = side == Side::kUpper;
+  Bound BoundOf(Expr e, LoopSide side) {
+    const bool is_upper = side == LoopSide::kUpper;
     const std::span<const Expr> span = exprs_.OperandsOf(e);
     const std::vector<Expr> operands(span.begin(), span.end());  // the arena moves when it grows
     switch (exprs_.KindOf(e)) {
@@ -147,7 +149,7 @@ class LoopCounter {
           if (!value) factors.push_back(operand);
           if (value && __builtin_mul_overflow(scale, *value, &scale)) return std::nullopt;
         }
-        const Side of_factors = scale < 0 ? Other(side) : side;
+        const LoopSide of_factors = scale < 0 ? Other(side) : side;
         if (factors.size() == 1) {
           const Bound bound = BoundOf(factors[0], of_factors);
           return bound ? Bound(exprs_.Mul(Const(scale), *bound)) : std::nullopt;
