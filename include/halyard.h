@@ -753,7 +753,8 @@ HY_API void hy_buffer_release(hy_buffer_t* buffer);
 typedef int32_t hy_new_shapes;
 enum {
   HY_NEW_SHAPES_GENERIC = 0, /* run the program for any shape; never compiles */
-  HY_NEW_SHAPES_COMPILE = 1, /* compile a program for exactly these sizes at first use, with a record */
+  HY_NEW_SHAPES_COMPILE = 1, /* compile a program for exactly these sizes at first use, with a record;
+                                the 16 used last are kept, each with weights of its own */
   HY_NEW_SHAPES_ERROR = 2,   /* only sizes that have been compiled for run; others fail */
   HY_NEW_SHAPES_COMPILE_LATER = 3 /* run the program for any shape while one for exactly these sizes is
                                      compiled on a thread of the library; later runs take that one */

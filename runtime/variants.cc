@@ -36,6 +36,14 @@ std::shared_ptr<Variants::Variant> Variants::Find(const Sizes& sizes, bool may_a
   return variants_.emplace(sizes, std::make_shared<Variant>()).first->second;
 }
 
+void Variants::Use(const Sizes& sizes) {
+  used_.remove(sizes);
+  used_.push_back(sizes);
+  if (used_.size() <= kMostVariants) return;
+  variants_.erase(used_.front());
+  used_.pop_front();
+}
+
 Status Variants::Compile(Variant& variant, const Sizes& sizes, bool is_background) {
   const auto start = std::chrono::steady_clock::now();
   auto program = CatchAll([&] { return specializer_(sizes); });
@@ -45,6 +53,7 @@ Status Variants::Compile(Variant& variant, const Sizes& sizes, bool is_backgroun
   compiled_.push_back({FormatSizes(sizes), seconds, is_background, program.status()});
   HY_TRY(program.status());
   variant.program = std::move(program).value();
+  Use(sizes);
   return OkStatus();
 }
 
@@ -64,13 +73,21 @@ Result<std::shared_ptr<LoadedProgram>> Variants::Get(const Sizes& sizes, Variant
     }
     // Without waiting for a compile that is going on.
     const std::unique_lock variant(entry->second->mutex, std::try_to_lock);
-    return variant.owns_lock() ? entry->second->program : nullptr;
+    if (!variant.owns_lock() || entry->second->program == nullptr)
+      return std::shared_ptr<LoadedProgram>();
+    const std::shared_ptr<LoadedProgram> program = entry->second->program;
+    Use(sizes);
+    return program;
   }
   const bool may_compile = mode == VariantMode::kCompile && specializer_ != nullptr;
   const std::shared_ptr<Variant> variant = Find(sizes, may_compile);
   if (variant != nullptr) {
     const std::lock_guard lock(variant->mutex);
-    if (variant->program != nullptr) return variant->program;
+    if (variant->program != nullptr) {
+      const std::lock_guard all(mutex_);
+      if (variants_.contains(sizes)) Use(sizes);
+      return variant->program;
+    }
     if (may_compile) {
       HY_TRY(Compile(*variant, sizes, false));
       return variant->program;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -34,6 +35,9 @@ struct CompiledVariant {
   bool is_background = false;
   Status outcome;
 };
+
+// Programs for sizes that are kept, each with its weights.
+inline constexpr size_t kMostVariants = 16;
 
 // Thread-safe. No lock is held while compiling. Its end waits for a compile that is going on.
 class Variants {
@@ -64,6 +68,8 @@ class Variants {
     std::shared_ptr<LoadedProgram> program;
   };
   std::shared_ptr<Variant> Find(const Sizes& sizes, bool may_add);
+  // Under mutex_: what was used longest ago makes room. Whoever runs it keeps it meanwhile.
+  void Use(const Sizes& sizes);
   // Under the variant's lock.
   Status Compile(Variant& variant, const Sizes& sizes, bool is_background);
   Status StartWorker();
@@ -72,6 +78,7 @@ class Variants {
   Specializer specializer_;
   mutable std::mutex mutex_;
   std::map<Sizes, std::shared_ptr<Variant>> variants_;
+  std::list<Sizes> used_;  // of variants with a program; the last one used is at the end
   std::vector<CompiledVariant> compiled_;
   std::atomic<uint64_t> background_count_{0};
 

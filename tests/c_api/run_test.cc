@@ -320,6 +320,39 @@ TEST_F(CApiRunTest, NewShapes) {
   EXPECT_EQ(hy_session_run(strict.get(), &in, 1, &out, 1), HY_OK) << "the size is compiled now";
 }
 
+TEST_F(CApiRunTest, OfNewShapesTheLastOnesAreKept) {
+  const auto program = Compile(instance_, "copy");
+  hy_session_desc desc = HY_SESSION_DESC_INIT;
+  desc.on_new_shapes = HY_NEW_SHAPES_COMPILE;
+  const auto run = [&](const hy::Session& session, size_t n) {
+    const auto x = Random(n, 1);
+    hy_tensor in = F32(x), out = HY_TENSOR_INIT;
+    ASSERT_EQ(hy_session_run(session.get(), &in, 1, &out, 1), HY_OK) << LastError();
+    EXPECT_EQ(Values(out), x);
+  };
+  // Compiled or taken from the cache.
+  const auto made = [&] {
+    const std::string text = program.Report(HY_REPORT_PHASES, HY_FORMAT_TEXT);
+    size_t count = 0;
+    for (size_t at = 0; (at = text.find("compile for n = ", at)) != std::string::npos; ++at)
+      ++count;
+    return count;
+  };
+  const auto session = hy::Session::Create(program, &desc);
+  for (size_t n = 1; n <= 17; ++n) run(session, n);
+  EXPECT_EQ(made(), 17u);
+  const auto second = hy::Session::Create(program, &desc);
+  for (size_t n = 17; n > 1; --n) run(second, n);
+  EXPECT_EQ(made(), 17u) << "the last 16 are kept";
+  run(second, 1);
+  EXPECT_EQ(made(), 18u) << "the first of 17 made room";
+  const auto third = hy::Session::Create(program, &desc);
+  run(third, 2);
+  EXPECT_EQ(made(), 18u);
+  run(third, 17);
+  EXPECT_EQ(made(), 19u) << "17 was used longest ago";
+}
+
 TEST_F(CApiRunTest, NewShapesCompiledLater) {
   const auto program = Compile(instance_, "slow copy");
   hy_session_desc desc = HY_SESSION_DESC_INIT;
