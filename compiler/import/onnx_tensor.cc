@@ -257,7 +257,9 @@ Result<std::shared_ptr<const ByteSource>> ExternalFiles::Open(const std::string&
 Result<TensorBytes> ResolveTensor(const TensorProto& tensor, std::string_view what,
                                   const std::shared_ptr<const ByteSource>& file,
                                   ExternalFiles* external, const Limits& limits) {
-  HY_ASSIGN(const DType dtype, DTypeOf(tensor.data_type));
+  const Result<DType> known = DTypeOf(tensor.data_type);
+  HY_TRY_CONTEXT(known, "{}", what);
+  const DType dtype = *known;
   if (tensor.has_segment) return Unimplemented("{} is split into segments.", what);
   if (static_cast<int64_t>(tensor.dims.size()) > limits.tensor_rank) {
     return OutOfRange("{} has {}; the limit is {}.", what, Counted(tensor.dims.size(), "dimension"),

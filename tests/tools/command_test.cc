@@ -399,6 +399,9 @@ TEST_F(CommandTest, Expectations) {
   EXPECT_THAT(Run("run copy.onnx --input-dir in --expect-dir short"),
               testing::HasSubstr("output 'y': it is f32[3]; f32[2] is expected"));
   EXPECT_EQ(status_, 4);
+  WriteNpy("good/output_1.npy", {1});
+  ExpectError(Run("run copy.onnx --input-dir in --expect-dir good"), 2,
+              "good/output_1.npy is there; the model has 1 output");
 }
 
 TEST_F(CommandTest, CompileThenRunWithoutACompiler) {

@@ -42,6 +42,13 @@ Tensor ReadTensor(const std::string& path) {
   return {static_cast<hy_dtype>(file->dtype), std::move(file->dims), std::move(file->bytes)};
 }
 
+Tensor AsWritten(const Tensor& tensor) {
+  auto wide =
+      tensor_file::WidenForNumpy({static_cast<DType>(tensor.dtype), tensor.dims, tensor.bytes});
+  if (!wide.ok()) throw CommandError(kSystemFailure, wide.status().ToLine());
+  return {static_cast<hy_dtype>(wide->dtype), std::move(wide->dims), std::move(wide->bytes)};
+}
+
 void WriteNpy(const std::string& path, const Tensor& tensor) {
   const graph::Tensor file{static_cast<DType>(tensor.dtype), tensor.dims, tensor.bytes};
   const Status status = tensor_file::WriteNpyFile(path, file);

@@ -25,6 +25,8 @@ std::string FormatType(const Tensor& tensor);  // "f32[1, 3]"
 
 // Reads .npy or .pb, by the end of the name. Throws CommandError that names the file.
 Tensor ReadTensor(const std::string& path);
+// As a file of NumPy has it, with a dtype that NumPy knows.
+Tensor AsWritten(const Tensor& tensor);
 // Throws CommandError when the disk refuses.
 void WriteNpy(const std::string& path, const Tensor& tensor);
 

@@ -218,27 +218,30 @@ Result<Tensor> ParseNpy(std::span<const uint8_t> bytes) {
   return tensor;
 }
 
-Result<std::string> FormatNpy(const Tensor& tensor) {
+Result<Tensor> WidenForNumpy(Tensor tensor) {
   DType dtype = tensor.dtype;
   if (IsFloat(dtype) && (dtype == DType::kBF16 || BitWidth(dtype) < 16)) dtype = DType::kF32;
   if (dtype == DType::kI4) dtype = DType::kI8;
   if (dtype == DType::kU4) dtype = DType::kU8;
-  std::string_view descr;
-  for (const Descr& row : kDescrs) {
-    if (row.dtype == dtype) descr = row.text;
-  }
-  if (descr.empty()) return InvalidArgument("A tensor without a dtype cannot be written.");
   HY_ASSIGN(const int64_t count, graph::CountElements(tensor.dims));
   HY_ASSIGN(const int64_t stored, StorageBytes(tensor.dtype, count));
   if (static_cast<uint64_t>(stored) != tensor.bytes.size()) {
     return InvalidArgument("The tensor has {} bytes; its type and shape need {}.",
                            tensor.bytes.size(), stored);
   }
-  Tensor wide = tensor;
-  if (dtype != tensor.dtype) {
-    HY_ASSIGN(wide, graph::MakeTensor(dtype, tensor.dims));
-    for (int64_t i = 0; i < count; ++i) graph::ConvertElement(tensor, i, wide, i);
+  if (dtype == tensor.dtype) return tensor;
+  HY_ASSIGN(Tensor wide, graph::MakeTensor(dtype, tensor.dims));
+  for (int64_t i = 0; i < count; ++i) graph::ConvertElement(tensor, i, wide, i);
+  return wide;
+}
+
+Result<std::string> FormatNpy(const Tensor& tensor) {
+  HY_ASSIGN(const Tensor wide, WidenForNumpy(tensor));
+  std::string_view descr;
+  for (const Descr& row : kDescrs) {
+    if (row.dtype == wide.dtype) descr = row.text;
   }
+  if (descr.empty()) return InvalidArgument("A tensor without a dtype cannot be written.");
   std::string shape;
   for (const int64_t dim : tensor.dims) shape += fmt::format("{}, ", dim);
   if (tensor.dims.size() > 1) shape.resize(shape.size() - 2);

@@ -24,8 +24,10 @@ Result<graph::Tensor> ParseNpy(std::span<const uint8_t> bytes);
 // A TensorProto from memory; external data are refused.
 Result<graph::Tensor> ParseTensorProto(std::span<const uint8_t> bytes);
 
-// Version 1.0, or 2.0 where the header needs it. Types that NumPy lacks are widened without loss:
-// bf16 and the 8-bit floats to f32, 4-bit integers to 8 bits.
+// With the dtype that NumPy has for it, without loss: bf16 and the 8-bit floats become f32, 4-bit
+// integers 8 bits, and the others stay.
+Result<graph::Tensor> WidenForNumpy(graph::Tensor tensor);
+// Version 1.0, or 2.0 where the header needs it, of the widened tensor.
 Result<std::string> FormatNpy(const graph::Tensor& tensor);
 // The file appears whole or not at all: it is written beside its place and renamed.
 Status WriteNpyFile(const std::string& path, const graph::Tensor& tensor);
