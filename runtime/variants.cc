@@ -117,7 +117,10 @@ void Variants::Work() {
     if (is_ending_) return;
     const Sizes sizes = std::move(queue_.front());
     queue_.pop_front();
-    const std::shared_ptr<Variant> variant = variants_[sizes];
+    // A session that waits may have compiled it meanwhile, and others made it go again.
+    const auto found = variants_.find(sizes);
+    if (found == variants_.end()) continue;
+    const std::shared_ptr<Variant> variant = found->second;
     lock.unlock();
     {
       const std::lock_guard compiling(variant->mutex);
