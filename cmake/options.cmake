@@ -46,7 +46,7 @@ if(HALYARD_ABORT_ON_CHECK)
 endif()
 
 # halyard_unity(NAME): where HALYARD_UNITY says so, files of NAME that share a folder are compiled together, which
-# takes half the time from nothing. Names in a folder's unnamed namespaces must differ then. A missing include may
+# takes less than half the time from nothing. Names in a folder's unnamed namespaces must differ then. A missing include may
 # stay hidden, so one build of .ci/run compiles the libraries file by file.
 function(halyard_unity name)
   if(HALYARD_UNITY LESS 2)
