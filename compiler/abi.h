@@ -83,6 +83,7 @@ struct CompileOptions {
   // Products of a vendor's library (cuBLASLt) race against generated kernels. Needs `tune`.
   bool vendor_libraries = false;
   Precision precision = Precision::kAsGiven;
+  Precision io_precision = Precision::kAsGiven;  // of f32 inputs and outputs
   std::map<std::string, int64_t> symbol_values;  // fixed symbols: a program for exactly these sizes
   place::Options placement;
   uint64_t Hash() const;  // part of the cache key

@@ -530,8 +530,8 @@ typedef int32_t hy_precision;
 enum {
   HY_PRECISION_AS_GIVEN = 0, /* f32 */
   /* Weights and activations of products, convolutions and attention in f16, their sums in f32, softmax and
-   * the statistics of normalisations in f32. Inputs and outputs keep their dtype. Relative errors near
-   * 2^-11 per layer; values beyond 65504 become infinite. */
+   * the statistics of normalisations in f32. Inputs and outputs keep their dtype, unless io_precision of
+   * hy_compile_desc says otherwise. Relative errors near 2^-11 per layer; values beyond 65504 become infinite. */
   HY_PRECISION_F16 = 1
 };
 
@@ -593,10 +593,14 @@ typedef struct hy_compile_desc {
   /* With progress_context; may be NULL. Asked between passes, candidates and pieces of code, on any thread, also
    * on several at once. Not 0: the call ends soon, with HY_ABORTED. */
   int32_t (*should_stop)(void* context);
+  /* HY_PRECISION_F16: f32 inputs and outputs of the model are f16 in the program, whatever `precision` says;
+   * others keep their dtype. Values beyond 65504 become infinite. */
+  hy_precision io_precision;
 } hy_compile_desc;
 #define HY_COMPILE_DESC_INIT                                                                        \
   {sizeof(hy_compile_desc), HY_STRUCT_COMPILE_DESC, NULL, {NULL, 0}, NULL, 0, {NULL, 0}, NULL, NULL, 0, \
-   NULL, 0, HY_POLICY_DEFAULT, 0, 0, 0, NULL, NULL, HY_PRECISION_AS_GIVEN, NULL, 0, NULL, 0, 0, 0, 0, NULL}
+   NULL, 0, HY_POLICY_DEFAULT, 0, 0, 0, NULL, NULL, HY_PRECISION_AS_GIVEN, NULL, 0, NULL, 0, 0, 0, 0, NULL, \
+   HY_PRECISION_AS_GIVEN}
 
 /* Compiles, or finds the program in the cache. Opens the compiler library only when it compiles:
  * HY_UNAVAILABLE without it. Blocks; no lock is held meanwhile. Any thread. HY_INVALID_ARGUMENT when the

@@ -17,6 +17,7 @@ constexpr GraphPass kPasses[] = {
     {"fuse-attention", "Recognises scaled dot-product attention.", FuseAttention},
     {"merge-matmuls", "Merges products of one value with constant matrices.", MergeMatmuls},
     {"narrow-floats", "Computes in f16 where that is sound.", NarrowFloats},
+    {"narrow-io", "Reads f32 inputs and writes f32 outputs as f16.", NarrowIo},
     {"hoist-constants", "Gives regions their weights as operands.", HoistConstants},
     {"remove-dead", "Drops what no result needs.", RemoveDead},
     {"layout", "Chooses storage orders in the entry graph.", ChooseEntryLayouts},

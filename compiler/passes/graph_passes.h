@@ -54,12 +54,15 @@ struct MergedMatmul {
   int64_t columns = 0;
 };
 Status MergeMatmulsAndTell(Module& module, std::vector<MergedMatmul>* records);
-// graph_narrow_floats.cc: f32 values become f16 where that is sound; see there for the numerics. Only
-// where the compile options ask for it, and late: what folds weights should fold them in f32.
+// graph_narrow_floats.cc: f32 values become f16 where that is sound; see there for the numerics.
+// Only where the compile options ask for it, and late: what folds weights should fold them in f32.
 Status NarrowFloats(Module& module);
+// graph_narrow_io.cc: f32 parameters and results of the entry become f16; other types stay. Only
+// where the compile options ask for it, and after narrow-floats, whose casts it takes away.
+Status NarrowIo(Module& module);
 // graph_hoist_constants.cc: a constant of a region that is too large for the text form becomes an
-// operand of the region's node, a parameter of each of its regions: a node of the interpreter has its
-// regions as text, and its data as operands.
+// operand of the region's node, a parameter of each of its regions: a node of the interpreter has
+// its regions as text, and its data as operands.
 Status HoistConstants(Module& module);
 // graph_remove_dead.cc: drops what no result needs and renumbers.
 Status RemoveDead(Module& module);

@@ -186,6 +186,13 @@ Status NarrowFloats(CompileState& state) {
   return graph::NarrowFloats(state.module);
 }
 
+Status NarrowIo(CompileState& state) {
+  if (state.request == nullptr || state.request->options.io_precision != Precision::kF16) {
+    return OkStatus();
+  }
+  return graph::NarrowIo(state.module);
+}
+
 Status Layout(CompileState& state) {
   for (Segment& segment : state.segments) {
     const Target& target = state.program.devices[segment.device].target;
@@ -285,6 +292,8 @@ constexpr Pass kPasses[] = {
      0, Level::kGraph, Level::kGraph, true},
     {"narrow-floats", "computes in f16 what the options allow", NarrowFloats, kShaped, 0,
      Level::kGraph, Level::kGraph, true},
+    {"narrow-io", "makes f32 inputs and outputs f16 where the options ask", NarrowIo, kShaped, 0,
+     Level::kGraph, Level::kGraph},
     {"hoist-constants", "gives regions their weights as operands", OnModule<graph::HoistConstants>,
      kShaped, 0, Level::kGraph, Level::kGraph},
     {"remove-dead", "drops nodes that no result needs", OnModule<graph::RemoveDead>, kShaped,

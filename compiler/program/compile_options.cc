@@ -6,8 +6,9 @@
 namespace halyard {
 
 uint64_t CompileOptions::Hash() const {
-  std::string text = fmt::format("{}|{}|{}|{}|{}", tune, fast_reductions, allow_fallback,
-                                 vendor_libraries, static_cast<int>(precision));
+  std::string text =
+      fmt::format("{}|{}|{}|{}|{}|{}", tune, fast_reductions, allow_fallback, vendor_libraries,
+                  static_cast<int>(precision), static_cast<int>(io_precision));
   for (const auto& [name, value] : symbol_values) {
     text += fmt::format("|{}:{}={}", name.size(), name, value);
   }

@@ -117,6 +117,17 @@ Status ReadPlacement(const hy_compile_desc& d, CompileJob& job) {
   return OkStatus();
 }
 
+Result<Precision> ReadPrecision(hy_precision precision) {
+  switch (precision) {
+    case HY_PRECISION_AS_GIVEN:
+      return Precision::kAsGiven;
+    case HY_PRECISION_F16:
+      return Precision::kF16;
+    default:
+      return InvalidArgument("There is no precision {}.", precision);
+  }
+}
+
 struct LoadRequest {
   program::Program program;
   std::vector<Ref<hal::Device>> devices;
@@ -192,10 +203,8 @@ hy_result hy_program_compile(hy_instance_t* instance, const hy_compile_desc* des
     job.options.tune = d.disable_tuning == 0;
     job.options.fast_reductions = d.fast_reductions != 0;
     job.options.vendor_libraries = d.vendor_libraries != 0;
-    if (d.precision != HY_PRECISION_AS_GIVEN && d.precision != HY_PRECISION_F16) {
-      return InvalidArgument("There is no precision {}.", d.precision);
-    }
-    job.options.precision = d.precision == HY_PRECISION_F16 ? Precision::kF16 : Precision::kAsGiven;
+    HY_ASSIGN(job.options.precision, ReadPrecision(d.precision));
+    HY_ASSIGN(job.options.io_precision, ReadPrecision(d.io_precision));
     job.use_cache = d.disable_cache == 0;
     if (d.progress != nullptr) {
       job.progress = [progress = d.progress, context = d.progress_context](std::string_view phase,

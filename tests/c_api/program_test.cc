@@ -99,10 +99,20 @@ TEST_F(CApiProgramTest, PrecisionIsPartOfTheKeyAndChecked) {
   desc.precision = HY_PRECISION_F16;
   hy::Program::Compile(instance, desc);
   EXPECT_EQ(CompileCount(), 2u);
-  desc.precision = 7;
-  hy_program_t* program = nullptr;
-  EXPECT_EQ(hy_program_compile(instance.get(), &desc, &program), HY_INVALID_ARGUMENT);
-  EXPECT_THAT(LastError(), testing::HasSubstr("There is no precision 7."));
+  desc.io_precision = HY_PRECISION_F16;
+  hy::Program::Compile(instance, desc);
+  EXPECT_EQ(CompileCount(), 3u);
+  for (hy_precision* field : {&desc.precision, &desc.io_precision}) {
+    *field = 7;
+    hy_program_t* program = nullptr;
+    EXPECT_EQ(hy_program_compile(instance.get(), &desc, &program), HY_INVALID_ARGUMENT);
+    EXPECT_THAT(LastError(), testing::HasSubstr("There is no precision 7."));
+    *field = HY_PRECISION_F16;
+  }
+  // What a caller of an older header does not give is the default.
+  desc.struct_size = offsetof(hy_compile_desc, io_precision);
+  hy::Program::Compile(instance, desc);
+  EXPECT_EQ(CompileCount(), 3u);
 }
 
 TEST_F(CApiProgramTest, ExternalDataIsPartOfTheKey) {

@@ -158,6 +158,7 @@ TEST_F(CommandTest, BenchOfAGrid) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 9);
   EXPECT_THAT(Read("a.json"), testing::ContainsRegex("\"shapes\": \\{[ \n]*\"n\": 16[ \n]*\\}"));
   EXPECT_THAT(Read("a.json"), testing::HasSubstr("\"precision\": \"fp16\""));
+  EXPECT_THAT(Read("a.json"), testing::HasSubstr("\"io_precision\": \"as-given\""));
   // One value is no grid: the row is named as it was.
   EXPECT_THAT(Run(quick + "--shape n=4 -o csv"), testing::HasSubstr("\n\"copy.onnx\",\"cpu:0\","));
   ExpectError(Run(quick + "--shape n=4,4"), 1, "--shape names 'n=4' twice");
@@ -504,7 +505,8 @@ TEST_F(CommandTest, AProgramRefusesWhatOnlyModelsTake) {
               "only: --no-tune, --precision");
   for (const char* option :
        {"--no-cache", "--replan", "--verify-plan", "--compile-shapes", "--affinity a=cpu:0",
-        "--memory-cap cpu=1GB", "--on-unsupported-op warn", "--precision as-given"}) {
+        "--memory-cap cpu=1GB", "--on-unsupported-op warn", "--precision as-given",
+        "--io-precision fp16"}) {
     ExpectError(Run("run copy.hyp " + std::string(option)), 1,
                 "for models only: " + std::string(option).substr(0, std::string(option).find(' ')));
   }

@@ -229,6 +229,7 @@ int Bench(const BenchArguments& options, const CLI::App& command) {
                  {"version", static_cast<uint32_t>(hy_version())},
                  {"timer", "host clock around hy_session_run, host memory to host memory"},
                  {"precision", Join(options.precisions, ",")},
+                 {"io_precision", options.model.io_precision},
                  {"vendor_libs", options.model.vendor_libs},
                  {"is_interrupted", false},
                  {"rows", Json::array()}};
@@ -325,6 +326,7 @@ Run AddBenchCommand(CLI::App& app) {
                         "Take the schedules that the model of costs prefers"),
       command->add_flag("--replan", options->model.replan,
                         "Place anew, even where the cache has a program")};
+  AddIoPrecisionOption(*command, options->model);
   AddVendorLibsOption(*command, options->model);
   AddInputOptions(*command, options->inputs);
   command->add_option("--seconds", options->bench.seconds, "Of steady runs (3)")

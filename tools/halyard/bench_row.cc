@@ -76,7 +76,8 @@ Json DeviceJson(const std::vector<hy::Device>& devices) {
   return list;
 }
 
-// Errors against the processor's f32 results; an exception when they are too large, so that nothing
+// Errors against the processor's f32 results, in f16 where --io-precision has the outputs in that;
+// an exception when they are too large, so that nothing
 // wrong is timed.
 Json CheckOutputs(const BenchOptions& options, const ModelOptions& model_options,
                   const InputOptions& input_options, const std::vector<Tensor>& results) {

@@ -54,6 +54,14 @@ void AddVendorLibsOption(CLI::App& app, ModelOptions& options) {
                    "Let cuBLASLt's products race against generated kernels on CUDA devices (off)"));
 }
 
+void AddIoPrecisionOption(CLI::App& app, ModelOptions& options) {
+  options.for_models.push_back(
+      app.add_option("--io-precision", options.io_precision,
+                     "fp16: f32 inputs and outputs are f16; f32 files of inputs are rounded")
+          ->check(IsOneOf({"as-given", "fp16"}))
+          ->capture_default_str());
+}
+
 void AddModelOptions(CLI::App& app, ModelOptions& options) {
   app.add_option("MODEL", options.model, "An ONNX file, or a program written by `halyard compile`")
       ->required();
@@ -82,6 +90,7 @@ void AddModelOptions(CLI::App& app, ModelOptions& options) {
                             "statistics in f32"))
       ->check(IsOneOf({"as-given", "fp16"}))
       ->capture_default_str();
+  AddIoPrecisionOption(app, options);
   for_models(app.add_option("--affinity", options.affinities,
                             "Nodes whose names match PATTERN run on DEVICE (op:NAME matches ops); "
                             "also PATTERN=prefer:DEVICE and PATTERN=forbid:DEVICE"))
@@ -421,7 +430,11 @@ Model OpenModel(const ModelOptions& options, bool fix_shapes, const GraphMaker& 
       desc.device_count = devices.size();
       desc.disable_tuning = options.no_tune ? 1 : 0;
       desc.disable_cache = options.no_cache ? 1 : 0;
-      desc.precision = options.precision == "fp16" ? HY_PRECISION_F16 : HY_PRECISION_AS_GIVEN;
+      const auto precision_of = [](const std::string& word) {
+        return word == "fp16" ? HY_PRECISION_F16 : HY_PRECISION_AS_GIVEN;
+      };
+      desc.precision = precision_of(options.precision);
+      desc.io_precision = precision_of(options.io_precision);
       std::vector<Affinity> affinities;
       for (const std::string& text : options.affinities) {
         affinities.push_back(ParseAffinity(text));

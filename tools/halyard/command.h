@@ -58,9 +58,10 @@ struct ModelOptions {
   bool no_tune = false;
   bool no_cache = false;
   bool vendor_libs = false;
-  std::string precision = "as-given";    // or "fp16"
-  std::vector<std::string> affinities;   // "PATTERN=DEVICE", "PATTERN=prefer:DEVICE", ...
-  std::vector<std::string> memory_caps;  // "DEVICE=SIZE"
+  std::string precision = "as-given";     // or "fp16"
+  std::string io_precision = "as-given";  // or "fp16"
+  std::vector<std::string> affinities;    // "PATTERN=DEVICE", "PATTERN=prefer:DEVICE", ...
+  std::vector<std::string> memory_caps;   // "DEVICE=SIZE"
   bool verify_plan = false;
   bool replan = false;
   std::string on_missing_device = "warn";  // error, fallback, warn
@@ -75,6 +76,8 @@ struct ModelOptions {
 void AddModelOptions(CLI::App& app, ModelOptions& options);
 // --vendor-libs and its opposite, one of those.
 void AddVendorLibsOption(CLI::App& app, ModelOptions& options);
+// --io-precision, another.
+void AddIoPrecisionOption(CLI::App& app, ModelOptions& options);
 
 // A model that was compiled or loaded, with what it needs to live.
 struct Model {

@@ -81,6 +81,10 @@ Inputs::Inputs(const Model& model, const ModelOptions& model_options, const Inpu
   }
   ReadDirectory(options);
   ReadNamed(model_options.model, options);
+  for (size_t i = 0; i < infos_.size() && model_options.io_precision == "fp16"; ++i) {
+    if (tensors_[i].dtype == HY_DTYPE_F32 && infos_[i].dtype == HY_DTYPE_F16)
+      tensors_[i] = ToF16(tensors_[i]);
+  }
   BindGiven();
   for (const hy_symbol_info& symbol : open) SetDefault(symbol);
   std::mt19937_64 random(options.seed);

@@ -2,6 +2,9 @@
 // Conversion between the files' tensors and the command's.
 #include "tools/halyard/tensor_io.h"
 
+#include <cstring>
+
+#include "base/float16.h"
 #include "base/quantity.h"
 #include "tools/halyard/command.h"
 #include "tools/tensor_file/tensor_file.h"
@@ -41,6 +44,26 @@ Tensor ReadTensor(const std::string& path) {
   }
   return {static_cast<hy_dtype>(file->dtype), std::move(file->dims), std::move(file->bytes)};
 }
+
+namespace {
+
+template <typename From, typename To>
+Tensor Converted(const Tensor& tensor, hy_dtype dtype, To (*convert)(From)) {
+  const auto count = static_cast<size_t>(tensor.elements());
+  Tensor out{dtype, tensor.dims, std::vector<uint8_t>(count * sizeof(To))};
+  for (size_t i = 0; i < count; ++i) {
+    From from;
+    std::memcpy(&from, tensor.bytes.data() + i * sizeof(From), sizeof(From));
+    const To to = convert(from);
+    std::memcpy(out.bytes.data() + i * sizeof(To), &to, sizeof(To));
+  }
+  return out;
+}
+
+}  // namespace
+
+Tensor ToF16(const Tensor& tensor) { return Converted(tensor, HY_DTYPE_F16, F16FromF32); }
+Tensor ToF32(const Tensor& tensor) { return Converted(tensor, HY_DTYPE_F32, F32FromF16); }
 
 Tensor AsWritten(const Tensor& tensor) {
   auto wide =

@@ -25,6 +25,9 @@ std::string FormatType(const Tensor& tensor);  // "f32[1, 3]"
 
 // Reads .npy or .pb, by the end of the name. Throws CommandError that names the file.
 Tensor ReadTensor(const std::string& path);
+// f32 as f16, rounded to nearest, and f16 as f32; only these.
+Tensor ToF16(const Tensor& tensor);
+Tensor ToF32(const Tensor& tensor);
 // As a file of NumPy has it, with a dtype that NumPy knows.
 Tensor AsWritten(const Tensor& tensor);
 // Throws CommandError when the disk refuses.

@@ -23,7 +23,7 @@ struct Arguments {
   std::vector<std::string> passes;
   std::string target = "cpu-avx512";
   std::vector<std::string> symbols;
-  bool is_f16 = false;
+  bool is_f16 = false, is_io_f16 = false;
   bool is_list = false;
 };
 
@@ -51,6 +51,7 @@ Status Run(const Arguments& arguments) {
   CompileRequest request;
   request.options.tune = false;
   if (arguments.is_f16) request.options.precision = Precision::kF16;
+  if (arguments.is_io_f16) request.options.io_precision = Precision::kF16;
   for (const std::string& text : arguments.symbols) {
     const size_t equals = text.find('=');
     int64_t value = 0;
@@ -107,6 +108,7 @@ int main(int argc, char** argv) {
                  "A name of compiler/target/target.h: cpu-avx2, cuda-sm90, ...");
   app.add_option("--symbol", arguments.symbols, "NAME=NUMBER: a size of the model's inputs");
   app.add_flag("--fp16", arguments.is_f16, "What --precision fp16 of halyard does");
+  app.add_flag("--io-fp16", arguments.is_io_f16, "What --io-precision fp16 of halyard does");
   app.add_flag("--list", arguments.is_list, "List the passes of the pipeline in their order");
   try {
     app.parse(argc, argv);
