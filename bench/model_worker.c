@@ -3,7 +3,7 @@
  * side of bench/compare_models.py and of bench/compare: it sleeps on stdin while a rival runs.
  *
  *   model_worker MODEL.onnx [--device PATH] [--no-tune] [--vendor-libs] [--precision fp16]
- *                [--symbol NAME=VALUE]... [--inputs FOLDER] [--on-device]
+ *                [--io-precision fp16] [--symbol NAME=VALUE]... [--inputs FOLDER] [--on-device]
  *
  * Prints "ready SECONDS" (compile or cache hit) and answers each line with one:
  *   run N         N latencies in nanoseconds. Of hy_session_run with tensors in host memory; with
@@ -44,7 +44,8 @@ static uint64_t NextRandom(uint64_t* state) {
   return z ^ (z >> 31);
 }
 
-/* Floats uniform in [-1, 1]; integers in [0, 2): valid as token, mask and type ids alike. */
+/* Floats uniform in [-1, 1], of f16 those from 0.5 on; integers in [0, 2): valid as token, mask and
+ * type ids alike. */
 static void FillRandom(hy_tensor* tensor, size_t elements) {
   uint64_t state = 42;
   for (size_t i = 0; i < elements; ++i) {
@@ -52,6 +53,9 @@ static void FillRandom(hy_tensor* tensor, size_t elements) {
     switch (tensor->dtype) {
       case HY_DTYPE_F32:
         ((float*)tensor->data)[i] = (float)(bits >> 40) / 8388608.0f - 1.0f;
+        break;
+      case HY_DTYPE_F16: /* a sign, and a magnitude in [0.5, 1) */
+        ((uint16_t*)tensor->data)[i] = (uint16_t)(0x3800 | (bits & 0x83ff));
         break;
       case HY_DTYPE_I64:
         ((int64_t*)tensor->data)[i] = (int64_t)(bits & 1);
@@ -153,7 +157,7 @@ typedef struct Options {
   int on_device;
   uint32_t disable_tuning;
   uint32_t vendor_libraries;
-  hy_precision precision;
+  hy_precision precision, io_precision;
   hy_symbol_value symbols[MOST_SYMBOLS];
   size_t symbol_count;
 } Options;
@@ -168,6 +172,11 @@ typedef struct Worker {
   size_t input_count, output_count;
   hy_event_t* events[MOST_RUNS];
 } Worker;
+
+static int ParsePrecision(const char* word, hy_precision* out) {
+  *out = strcmp(word, "fp16") == 0 ? HY_PRECISION_F16 : HY_PRECISION_AS_GIVEN;
+  return *out == HY_PRECISION_F16 || strcmp(word, "fp32") == 0;
+}
 
 static int ParseOptions(int argc, char** argv, Options* options) {
   if (argc < 2) return 0;
@@ -193,8 +202,9 @@ static int ParseOptions(int argc, char** argv, Options* options) {
     } else if (strcmp(argv[i], "--inputs") == 0) {
       options->inputs = value;
     } else if (strcmp(argv[i], "--precision") == 0) {
-      if (strcmp(value, "fp16") != 0 && strcmp(value, "fp32") != 0) return 0;
-      options->precision = strcmp(value, "fp16") == 0 ? HY_PRECISION_F16 : HY_PRECISION_AS_GIVEN;
+      if (!ParsePrecision(value, &options->precision)) return 0;
+    } else if (strcmp(argv[i], "--io-precision") == 0) {
+      if (!ParsePrecision(value, &options->io_precision)) return 0;
     } else if (strcmp(argv[i], "--symbol") == 0 && options->symbol_count < MOST_SYMBOLS) {
       const char* equals = strchr(value, '=');
       if (equals == NULL) return 0;
@@ -223,6 +233,7 @@ static void Open(Worker* worker) {
   desc.symbol_count = options->symbol_count;
   desc.disable_tuning = options->disable_tuning;
   desc.precision = options->precision;
+  desc.io_precision = options->io_precision;
   desc.vendor_libraries = options->vendor_libraries;
   Check(hy_program_compile(worker->instance, &desc, &worker->program), "compile");
   hy_session_desc session = HY_SESSION_DESC_INIT;
@@ -323,9 +334,11 @@ int main(int argc, char** argv) {
   static int64_t latencies[MOST_RUNS];
   static char line[4096];
   if (!ParseOptions(argc, argv, &worker.options)) {
-    fprintf(stderr,
-            "usage: model_worker MODEL.onnx [--device PATH] [--no-tune] [--vendor-libs] [--precision fp16|fp32] "
-            "[--symbol NAME=VALUE]... [--inputs FOLDER] [--on-device]\n");
+    fprintf(
+        stderr,
+        "usage: model_worker MODEL.onnx [--device PATH] [--no-tune] [--vendor-libs] [--precision "
+        "fp16|fp32] "
+        "[--io-precision fp16|fp32] [--symbol NAME=VALUE]... [--inputs FOLDER] [--on-device]\n");
     return 1;
   }
   const int64_t start = NowNs();
