@@ -97,20 +97,24 @@ class GpuContractionBuilder {
     const int64_t across = tile_.item_n / quad_slice_.col_group;
     return {number / across * kernel::kRowsOfQuad, number % across * quad_slice_.col_group};
   }
-  bool IsRolled(const Slice& slice) const;
-  // The place in C of vector `number` of the slice.
+  // Rounds in which the workitems store a slice, a vector each; how many of them are written out,
+  // in a loop where that is not all.
+  int64_t PassesOf(const Slice& slice) const;
+  int64_t PassesAtOnce(const Slice& slice) const;
+  // The place in C of a vector: (row + row_shift, col + col_shift).
   struct Spot {
-    V row = kernel::kNone, col = kernel::kNone;  // of the tile's first slice
-    V in_slice = kernel::kNone;                  // where its sum lies in the slice
-    V is_there = kernel::kNone;                  // kNone: known to be
-    V mask = kernel::kNone;                      // of lanes; kNone: all
+    V row = kernel::kNone, col = kernel::kNone;
+    int64_t row_shift = 0, col_shift = 0;
+    V in_slice = kernel::kNone;  // where its sum lies in the slice
+    V is_there = kernel::kNone;  // kNone: known to be
+    V mask = kernel::kNone;      // of lanes; kNone: all
   };
-  Spot SpotOf(const Slice& slice, V number, int64_t row_shift, int64_t col_shift);
+  // Of vector number + pass * workitems of the slice that begins at (row_shift, col_shift).
+  Spot SpotOf(const Slice& slice, V number, int64_t pass, int64_t row_shift, int64_t col_shift);
   Spot SpotAt(V row, V col, int64_t row_shift, int64_t col_shift);
-  void BeginSpot(const Spot& spot, int64_t row_shift, int64_t col_shift);
+  void BeginSpot(const Spot& spot);
   // One vector of C goes through the epilogue or into the workspace.
-  Status StoreVector(const Spot& spot, int64_t row_shift, int64_t col_shift, V sum,
-                     std::span<const V> ahead = {});
+  Status StoreVector(const Spot& spot, V sum, std::span<const V> ahead = {});
 
   const loop::Function& function_;
   const loop::Kernel& kernel_;

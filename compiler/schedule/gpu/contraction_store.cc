@@ -3,6 +3,7 @@
 // workgroup memory, a slice at a time; operands of the epilogue that are as large as C are loaded
 // ahead.
 #include <algorithm>
+#include <numeric>
 
 #include "compiler/schedule/gpu/contraction_builder.h"
 
@@ -17,10 +18,12 @@ using V = kernel::ValueId;
 
 namespace {
 
-// An epilogue heavier than this is written once per vector position and looped over, where sums
-// come from workgroup memory.
+// An epilogue heavier than this is written out for kUnrolledPasses elements, not vectors, where
+// sums come from workgroup memory.
 constexpr double kUnrolledEpilogueWeight = 8;
-constexpr int64_t kUnrolledPasses = 8;    // nor more of them
+// Nor more than so many of them: more are a loop of so many at a time, because each loads its sums
+// from workgroup memory and neither loads nor stores of one wait for those of another.
+constexpr int64_t kUnrolledPasses = 8;
 constexpr int64_t kMostBytesAhead = 192;  // of a workitem's operands of the epilogue
 
 }  // namespace
@@ -29,6 +32,7 @@ GpuContractionBuilder::Spot GpuContractionBuilder::SpotAt(V row, V col, int64_t 
                                                           int64_t col_shift) {
   Spot spot;
   spot.row = row, spot.col = col;
+  spot.row_shift = row_shift, spot.col_shift = col_shift;
   const V row_at = writer_.Add(row, writer_.Index(row_shift));
   const V col_at = writer_.Add(col, writer_.Index(col_shift));
   const bool checks_row = !exprs_.KnownMultipleOf(rows_.extent, tile_.m);
@@ -51,25 +55,24 @@ GpuContractionBuilder::Spot GpuContractionBuilder::SpotAt(V row, V col, int64_t 
 }
 
 // What follows, until EndVector, is emitted for the lanes of the spot.
-void GpuContractionBuilder::BeginSpot(const Spot& spot, int64_t row_shift, int64_t col_shift) {
+void GpuContractionBuilder::BeginSpot(const Spot& spot) {
   emitter_.Bind(row_symbol_, spot.row);
-  emitter_.Shift(rows_.flat, row_symbol_, row_shift);
-  emitter_.Shift(cols_.flat, col_symbol_, col_shift);
+  emitter_.Shift(rows_.flat, row_symbol_, spot.row_shift);
+  emitter_.Shift(cols_.flat, col_symbol_, spot.col_shift);
   emitter_.BeginVector(col_symbol_, spot.col, col_lanes_, /*aligned=*/true, spot.mask);
 }
 
-Status GpuContractionBuilder::StoreVector(const Spot& spot, int64_t row_shift, int64_t col_shift,
-                                          V sum, std::span<const V> ahead) {
+Status GpuContractionBuilder::StoreVector(const Spot& spot, V sum, std::span<const V> ahead) {
   if (spot.is_there != kNone) writer_.BeginIf(spot.is_there);
   if (partial_ != kNone) {
-    const V row_at = writer_.Add(spot.row, writer_.Index(row_shift));
-    const V col_at = writer_.Add(spot.col, writer_.Index(col_shift));
+    const V row_at = writer_.Add(spot.row, writer_.Index(spot.row_shift));
+    const V col_at = writer_.Add(spot.col, writer_.Index(spot.col_shift));
     const V at =
         PartialIndex(exprs_, emitter_, writer_, problem_, record_.swap, part_, row_at, col_at);
     const bool is_aligned = exprs_.KnownMultipleOf(cols_.extent, col_lanes_);
     writer_.Store(partial_, at, sum, spot.mask, is_aligned ? col_lanes_ : 1);
   } else {
-    BeginSpot(spot, row_shift, col_shift);
+    BeginSpot(spot);
     emitter_.SetValue(problem_.accumulator, sum);
     for (size_t i = 0; i < ahead.size(); ++i) {
       emitter_.SetValue(kernel_.ops[wide_loads_[i]].results[0], ahead[i]);
@@ -91,8 +94,7 @@ Status GpuContractionBuilder::StoreItems() {
       for (int64_t c = 0; c < items_.col_groups; ++c) {
         const int64_t row_shift = g * (tile_.m / items_.row_groups) + i;
         const int64_t col_shift = c * (tile_.n / items_.col_groups);
-        HY_TRY(StoreVector(SpotAt(row, col, row_shift, col_shift), row_shift, col_shift,
-                           sums_[items_.SumAt(g, i, c)]));
+        HY_TRY(StoreVector(SpotAt(row, col, row_shift, col_shift), sums_[items_.SumAt(g, i, c)]));
       }
     }
   }
@@ -226,31 +228,46 @@ Status GpuContractionBuilder::LoadQuadsAhead() {
   return OkStatus();
 }
 
-bool GpuContractionBuilder::IsRolled(const Slice& slice) const {
+int64_t GpuContractionBuilder::PassesOf(const Slice& slice) const {
   const int64_t total = slice.height * slice.width / col_lanes_;
-  const int64_t passes = (total + workitems_ - 1) / workitems_;
-  return passes > kUnrolledPasses ||
-         (passes > 1 && problem_.epilogue_weight > kUnrolledEpilogueWeight);
+  return (total + workitems_ - 1) / workitems_;
 }
 
+int64_t GpuContractionBuilder::PassesAtOnce(const Slice& slice) const {
+  const int64_t passes = PassesOf(slice);
+  const bool is_heavy = problem_.epilogue_weight > kUnrolledEpilogueWeight;
+  return std::gcd(passes,
+                  is_heavy ? std::max<int64_t>(1, kUnrolledPasses / col_lanes_) : kUnrolledPasses);
+}
+
+// All sizes are powers of two, so the parts of a pass and of a place add up without a carry.
 GpuContractionBuilder::Spot GpuContractionBuilder::SpotOf(const Slice& slice, V number,
-                                                          int64_t row_shift, int64_t col_shift) {
+                                                          int64_t pass, int64_t row_shift,
+                                                          int64_t col_shift) {
   const int64_t vectors = slice.width / col_lanes_;
+  const int64_t more_rows = pass * workitems_ / vectors;
+  const int64_t more_cols = pass * workitems_ % vectors * col_lanes_;
   // A place in the slice as one in the tile.
   const auto in_tile = [&](V place, int64_t group, int64_t apart) {
     const V first =
         writer_.Mul(writer_.FloorDiv(place, writer_.Index(group), true), writer_.Index(apart));
     return writer_.Add(first, writer_.FloorMod(place, writer_.Index(group), true));
   };
+  const auto shift_in_tile = [](int64_t place, int64_t group, int64_t apart) {
+    return place / group * apart + place % group;
+  };
   const V row = writer_.FloorDiv(number, writer_.Index(vectors), true);
   const V col = writer_.Mul(writer_.FloorMod(number, writer_.Index(vectors), true),
                             writer_.Index(col_lanes_));
+  const bool is_whole = slice.col_group == slice.width;
   const V tile_row = in_tile(row, slice.row_group, tile_.item_m);
-  const V tile_col =
-      slice.col_group == slice.width ? col : in_tile(col, slice.col_group, tile_.item_n);
+  const V tile_col = is_whole ? col : in_tile(col, slice.col_group, tile_.item_n);
+  row_shift += shift_in_tile(more_rows, slice.row_group, tile_.item_m);
+  col_shift += is_whole ? more_cols : shift_in_tile(more_cols, slice.col_group, tile_.item_n);
   Spot spot = SpotAt(writer_.Add(row_first_, tile_row), writer_.Add(col_first_, tile_col),
                      row_shift, col_shift);
-  spot.in_slice = writer_.Add(writer_.Mul(row, writer_.Index(slice.stride)), col);
+  const V first = writer_.Add(writer_.Mul(row, writer_.Index(slice.stride)), col);
+  spot.in_slice = writer_.Add(first, writer_.Index(more_rows * slice.stride + more_cols));
   return spot;
 }
 
@@ -258,13 +275,13 @@ Result<std::vector<V>> GpuContractionBuilder::LoadAhead(const Slice& slice, int6
                                                         int64_t col_shift) {
   std::vector<V> all;
   const int64_t total = slice.height * slice.width / col_lanes_;
-  if (wide_loads_.empty() || IsRolled(slice) || total % workitems_ != 0) return all;
-  const V id = writer_.WorkitemId(0);
+  if (wide_loads_.empty() || PassesAtOnce(slice) < PassesOf(slice) || total % workitems_ != 0) {
+    return all;
+  }
   for (int64_t p = 0; p < total / workitems_; ++p) {
-    const V number = writer_.Add(id, writer_.Index(p * workitems_));
-    const Spot spot = SpotOf(slice, number, row_shift, col_shift);
+    const Spot spot = SpotOf(slice, writer_.WorkitemId(0), p, row_shift, col_shift);
     if (spot.is_there != kNone) writer_.BeginIf(spot.is_there);
-    BeginSpot(spot, row_shift, col_shift);
+    BeginSpot(spot);
     std::vector<V> loaded;
     for (const loop::OpId op : wide_loads_) {
       HY_TRY(emitter_.EmitOp(op));
@@ -288,32 +305,35 @@ Result<std::vector<V>> GpuContractionBuilder::LoadAhead(const Slice& slice, int6
 Status GpuContractionBuilder::StoreSlice(const Slice& slice, int64_t row_shift, int64_t col_shift,
                                          std::span<const V> ahead) {
   const int64_t total = slice.height * slice.width / col_lanes_;
-  const int64_t passes = (total + workitems_ - 1) / workitems_;
+  const int64_t passes = PassesOf(slice), at_once = PassesAtOnce(slice);
   const V id = writer_.WorkitemId(0);
-  const auto one_pass = [&](V number, std::span<const V> loaded) -> Status {
-    const V is_there = total % workitems_ == 0
-                           ? kNone
-                           : writer_.Compare(Opcode::kLt, number, writer_.Index(total));
-    if (is_there != kNone) writer_.BeginIf(is_there);
-    const Spot spot = SpotOf(slice, number, row_shift, col_shift);
-    const V sum = writer_.Load(slice.buffer, spot.in_slice, col_lanes_, false,
-                               std::min<int64_t>(col_lanes_, 16 * 8 / BitWidth(problem_.dtype)));
-    HY_TRY(StoreVector(spot, row_shift, col_shift, sum, loaded));
-    if (is_there != kNone) writer_.EndIf({});
+  const bool is_part = total % workitems_ != 0;  // of the workitems: then it is one pass
+  if (is_part) writer_.BeginIf(writer_.Compare(Opcode::kLt, id, writer_.Index(total)));
+  const auto some_passes = [&](V number) -> Status {
+    std::vector<Spot> spots;
+    std::vector<V> sums;
+    for (int64_t p = 0; p < at_once; ++p) {
+      spots.push_back(SpotOf(slice, number, p, row_shift, col_shift));
+      sums.push_back(
+          writer_.Load(slice.buffer, spots.back().in_slice, col_lanes_, false,
+                       std::min<int64_t>(col_lanes_, 16 * 8 / BitWidth(problem_.dtype))));
+    }
+    const size_t each = ahead.size() / static_cast<size_t>(at_once);
+    for (size_t p = 0; p < spots.size(); ++p) {
+      HY_TRY(StoreVector(spots[p], sums[p], ahead.subspan(p * each, each)));
+    }
     return OkStatus();
   };
-  if (IsRolled(slice)) {
-    const Writer::Loop loop =
-        writer_.BeginFor(writer_.Index(0), writer_.Index(passes), writer_.Index(1), {}, true);
-    HY_TRY(one_pass(writer_.Add(writer_.Mul(loop.variable, writer_.Index(workitems_)), id), {}));
+  if (at_once == passes) {
+    HY_TRY(some_passes(id));
+  } else {
+    const Writer::Loop loop = writer_.BeginFor(writer_.Index(0), writer_.Index(passes / at_once),
+                                               writer_.Index(1), {}, true);
+    const V turn = writer_.Mul(loop.variable, writer_.Index(at_once * workitems_));
+    HY_TRY(some_passes(writer_.Add(turn, id)));
     writer_.EndFor({});
-    return OkStatus();
   }
-  const size_t each = ahead.size() / static_cast<size_t>(passes);
-  for (int64_t p = 0; p < passes; ++p) {
-    HY_TRY(one_pass(writer_.Add(id, writer_.Index(p * workitems_)),
-                    ahead.subspan(static_cast<size_t>(p) * each, each)));
-  }
+  if (is_part) writer_.EndIf({});
   return OkStatus();
 }
 
