@@ -179,7 +179,7 @@ Result<program::Program> CompileNow(const Instance& instance, const CompileJob& 
     request.memory_limits.push_back(PlacedMemoryBytes(*device));
   }
   request.judge_memory = MakeMemoryJudge(job.devices, CapsOf(job));
-  if (job.options.placement.use_timings) request.timings = &measurer;
+  if (job.replan) request.timings = &measurer;
   request.progress = job.progress;
   request.should_stop = job.should_stop;
   HY_ASSIGN(CompileResult result, compiler->compile(request));

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/near_names.h"
 #include "base/quantity.h"
@@ -50,6 +52,13 @@ class Reporter {
     if (all) json["entries"] = EntriesJson();
     if (all || kind == ReportKind::kPlacement) {
       json["devices"] = DevicesJson();
+      json["transfers"] = Json::array();
+      for (const auto& [pair, count] : CountTransfers()) {
+        json["transfers"].push_back({{"from", program_.devices[pair.first].name},
+                                     {"to", program_.devices[pair.second].name},
+                                     {"count", count},
+                                     {"path", DescribePath(pair.first, pair.second)}});
+      }
       json["placement"] = RecordsJson("placement");
       json["fallbacks"] = RecordsJson("fallback");
       if (const auto plan = FindPlan(program_)) json["plan"] = PlanJson(*plan);
@@ -193,6 +202,30 @@ class Reporter {
     return counts;
   }
 
+  // Transfers between two devices; not those that bring weights to their own.
+  std::map<std::pair<uint32_t, uint32_t>, size_t> CountTransfers() const {
+    std::map<std::pair<uint32_t, uint32_t>, size_t> counts;
+    for (const program::Entry& entry : program_.entries) {
+      for (const program::Block& block : entry.blocks) {
+        for (const program::Command& command : block.commands) {
+          if (command.kind != program::CommandKind::kTransfer) continue;
+          const uint32_t from = program_.DeviceOf(entry, entry.buffers[command.bindings[0]]);
+          if (from != block.device) ++counts[{from, block.device}];
+        }
+      }
+    }
+    return counts;
+  }
+
+  std::string DescribePath(uint32_t from, uint32_t to) const {
+    const TransferPath& path = loaded_.path(from, to);
+    if (path.is_direct) return "direct, proven by a probe";
+    if (path.stages_out && path.stages_in) return "staged in page-locked memory of both";
+    if (!path.stages_out && !path.stages_in) return "the host copies";
+    return fmt::format("staged in page-locked memory of {}",
+                       program_.devices[path.stages_out ? from : to].name);
+  }
+
   void PrintPlacement() {
     Line("placement");
     for (size_t d = 0; d < program_.devices.size(); ++d) {
@@ -202,6 +235,11 @@ class Reporter {
            Counted(counts.dispatches, "dispatch"), Counted(counts.copies, "copy"),
            Counted(counts.fills, "fill"), Counted(counts.interpreted, "interpreted op"),
            is_one ? "" : ", " + Counted(counts.transfers, "transfer") + " to it");
+    }
+    for (const auto& [pair, count] : CountTransfers()) {
+      const auto& [from, to] = pair;
+      Line("  {} from {} to {}: {}", Counted(count, "transfer"), program_.devices[from].name,
+           program_.devices[to].name, DescribePath(from, to));
     }
     for (const program::Record& record : program_.records) {
       if (record.kind == "placement") Line("  {}: {}", record.subject, record.text);

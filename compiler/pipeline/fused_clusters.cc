@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/pipeline/fused_clusters.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "compiler/loop/lowering.h"
 #include "compiler/passes/loop_fuse.h"
+#include "compiler/pipeline/place_clusters.h"
 #include "compiler/pipeline/segment.h"
 
 namespace halyard::pipeline {
@@ -17,7 +19,9 @@ namespace {
 using graph::kNone;
 using graph::NodeId;
 
-std::vector<uint32_t> JoinClusters(const CompileState& state) {
+// `wishes`: per node; clusters of different ones stay apart.
+std::vector<uint32_t> JoinClusters(const CompileState& state,
+                                   const std::vector<std::string>& wishes) {
   std::map<std::string_view, std::set<uint32_t>> kernels_of_name;
   std::set<NodeId> interpreted;
   uint32_t kernels = 0;
@@ -38,7 +42,6 @@ std::vector<uint32_t> JoinClusters(const CompileState& state) {
     kernels_of[state.cluster_of[id]].insert(found->second.begin(), found->second.end());
   }
   // Whole clusters of one kernel are convex together, as the kernel is.
-  const std::vector<std::string> wishes = WishesOf(state);
   std::map<std::pair<uint32_t, std::string_view>, uint32_t> first_of;  // kernel and wish: a cluster
   std::map<uint32_t, uint32_t> root_of;
   std::map<uint32_t, uint32_t> numbers;  // of roots, in node order
@@ -71,12 +74,43 @@ Result<std::vector<uint32_t>> FusedClusters(CompileState& state) {
     return OkStatus();
   };
   const Status fused = fuse();
-  std::vector<uint32_t> joined = fused.ok() ? JoinClusters(state) : std::vector<uint32_t>();
+  std::vector<uint32_t> joined =
+      fused.ok() ? JoinClusters(state, WishesOf(state)) : std::vector<uint32_t>();
   state.segments.clear();
   state.module.graphs.resize(graphs);
   state.program.records.resize(records);
   HY_TRY(fused);
   return joined;
+}
+
+Status PredictKernels(CompileState& state) {
+  const std::vector<NodeId>& order = state.module.entry().nodes;
+  const auto is_clustered = [&](NodeId id) { return id < state.cluster_of.size(); };
+  if (state.predictions.empty() || !std::all_of(order.begin(), order.end(), is_clustered)) {
+    return OkStatus();
+  }
+  const std::vector<std::string> no_wishes(state.module.nodes.size());
+  const std::vector<uint32_t> joined = JoinClusters(state, no_wishes);
+  std::map<uint32_t, uint32_t> devices;  // of joined clusters
+  for (const NodeId id : order) {
+    if (state.module.nodes[id].constant != kNone) continue;
+    devices[joined[id]] = state.device_of[state.cluster_of[id]];
+  }
+  state.cluster_of = joined;
+  state.refusals.clear();  // of clusters that are no more
+  std::vector<std::string> notes;
+  std::vector<uint32_t> cluster_of_item;
+  HY_ASSIGN(const place::Problem problem,
+            MakeProblem(state, MachineOf(state, &notes), &cluster_of_item));
+  state.device_of.assign(state.module.nodes.size(), 0);
+  for (const auto& [cluster, device] : devices) state.device_of[cluster] = device;
+  state.predictions.assign(state.device_of.size(), {});
+  for (size_t i = 0; i < cluster_of_item.size(); ++i) {
+    const place::Item& item = problem.items[i];
+    const place::Cost& cost = item.costs[devices[cluster_of_item[i]]];
+    state.predictions[cluster_of_item[i]] = {item.op_class, cost.seconds, cost.source};
+  }
+  return OkStatus();
 }
 
 }  // namespace halyard::pipeline

@@ -20,6 +20,7 @@
 #include "compiler/pipeline/clone_views.h"
 #include "compiler/pipeline/expand_math.h"
 #include "compiler/pipeline/fit_memory.h"
+#include "compiler/pipeline/fused_clusters.h"
 #include "compiler/pipeline/place_clusters.h"
 #include "compiler/pipeline/schedule_kernels.h"
 #include "compiler/pipeline/segment.h"
@@ -231,7 +232,7 @@ Status Fuse(CompileState& state) {
                                record.consumer, record.reason));
     }
   }
-  return OkStatus();
+  return PredictKernels(state);
 }
 
 Status SplitReductions(CompileState& state) {

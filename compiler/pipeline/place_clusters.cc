@@ -5,6 +5,8 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <type_traits>
+#include <utility>
 
 #include "base/gpu_kernel_abi.h"
 #include "base/near_names.h"
@@ -476,58 +478,197 @@ void AssignDevices(CompileState& state, const Placement& placement) {
   }
 }
 
-// The first plan priced parts of kernels one by one. Where it is cut, fusion is known: what became
-// one kernel is one cluster with one cost, and is placed once more. The first plan stays where the
-// second is no better by those costs.
-Status PlaceFused(CompileState& state, Placement& placement) {
-  // Under limits parts may have to move or stream apart.
+// Under limits parts may have to move or stream apart, so clusters stay what they are.
+bool KeepsParts(const CompileState& state, const place::Plan& plan) {
   const auto streams = [](const place::Decision& decision) { return decision.streams; };
-  const std::vector<place::Decision>& decisions = placement.plan.decisions;
   const MemoryAttempt& attempt = state.memory_attempt;
-  if (placement.plan.memory_rounds > 0 || attempt.may_exceed || !attempt.margins.empty() ||
-      std::any_of(decisions.begin(), decisions.end(), streams)) {
-    return OkStatus();
-  }
-  HY_ASSIGN(std::vector<uint32_t> fused, FusedClusters(state));
-  std::map<uint32_t, uint32_t> first_devices;  // cluster of `fused`
-  for (const NodeId id : state.module.entry().nodes) {
-    first_devices[fused[id]] = state.device_of[state.cluster_of[id]];
-  }
-  if (first_devices.size() == state.device_of.size()) return OkStatus();  // nothing is joined
-  std::swap(state.cluster_of, fused);
-  Result<Placement> second = SolvePlacement(state, placement.problem.machine);
-  const auto no_better = [&](const std::string& why) {
-    std::swap(state.cluster_of, fused);
-    state.Record("placement", "fusion", why);
-    return OkStatus();
-  };
-  if (!second.ok()) {
-    return no_better(
-        fmt::format("Placing fused kernels found nothing: {}", second.status().ToLine()));
-  }
-  std::vector<uint32_t> first;
-  for (const uint32_t cluster : second->cluster_of_item) first.push_back(first_devices[cluster]);
-  HY_ASSIGN(const double first_seconds, place::PredictMakespan(second->problem, first));
-  const double seconds = second->plan.makespan_seconds;
-  const std::string what =
-      fmt::format("{} became {} by fusion", Counted(decisions.size(), "cluster"),
-                  second->cluster_of_item.size());
-  if (first_seconds < seconds * (1 - kFusedMargin)) {
-    return no_better(
-        fmt::format("{} and were placed once more: {} against {}, so the first plan "
-                    "stays.",
-                    what, FormatSeconds(seconds), FormatSeconds(first_seconds)));
-  }
-  size_t moved = 0;
-  for (size_t i = 0; i < first.size(); ++i) moved += second->plan.decisions[i].device != first[i];
-  state.Record(
-      "placement", "fusion",
-      fmt::format("{} and were placed once more: {} moved, {} against {} of the first plan.", what,
-                  moved, FormatSeconds(seconds), FormatSeconds(first_seconds)));
-  placement = std::move(second).value();
-  AssignDevices(state, placement);
-  return OkStatus();
+  return plan.memory_rounds > 0 || attempt.may_exceed || !attempt.margins.empty() ||
+         std::any_of(plan.decisions.begin(), plan.decisions.end(), streams);
 }
+
+std::vector<uint32_t> DevicesOf(const place::Plan& plan) {
+  std::vector<uint32_t> devices;
+  for (const place::Decision& decision : plan.decisions) devices.push_back(decision.device);
+  return devices;
+}
+
+// Places clusters that are kernels. `parts`: per node the cluster that it had at first.
+class KernelPlacer {
+ public:
+  KernelPlacer(CompileState& state, Placement& placement)
+      : state_(state), placement_(placement), parts_(state.cluster_of) {}
+
+  // The first plan priced parts of kernels one by one. Where it is cut, fusion is known: what
+  // became one kernel is one cluster with one cost, and is placed once more. The first plan stays
+  // where the second is no better by those costs.
+  Status PlaceAgain() {
+    const std::vector<uint32_t> at = AtNodes(DevicesOf(placement_.plan));
+    HY_ASSIGN(const std::vector<uint32_t> fused, FuseAt(at));
+    if (CountItems(fused) == placement_.cluster_of_item.size()) return OkStatus();
+    HY_ASSIGN(auto second, With(fused, [&] { return SolveAgain(); }));
+    if (!second) return OkStatus();
+    const std::vector<uint32_t> first = AtItems(at, fused, second->cluster_of_item);
+    HY_ASSIGN(const place::PlanTimes times, place::PredictTimes(second->problem, first));
+    const double seconds = second->plan.makespan_seconds;
+    std::string text =
+        fmt::format("{} became {} by fusion and were placed once more: ",
+                    Counted(placement_.cluster_of_item.size(), "cluster"), first.size());
+    if (times.makespan_seconds < seconds * (1 - kFusedMargin)) {
+      text += fmt::format("{} against {}, so the first plan stays.", FormatSeconds(seconds),
+                          FormatSeconds(times.makespan_seconds));
+      placement_.plan.makespan_seconds = times.makespan_seconds;
+      placement_.plan.additive_seconds = times.additive_seconds;
+    } else {
+      size_t moved = 0;
+      for (size_t i = 0; i < first.size(); ++i) {
+        moved += second->plan.decisions[i].device != first[i];
+      }
+      text += fmt::format("{} moved, {} against {} of the first plan.", moved,
+                          FormatSeconds(seconds), FormatSeconds(times.makespan_seconds));
+      Take(fused, std::move(*second));
+    }
+    state_.Record("placement", "fusion", std::move(text));
+    return OkStatus();
+  }
+
+  // A plan of one device, or a greedy one, is cut elsewhere, so other kernels are made of its
+  // clusters: its time is that of those. A single device that is faster than the plan then is
+  // placed with its own kernels.
+  Status PriceRivals() {
+    HY_ASSIGN(std::vector<uint32_t> fused, PriceRivalsOnce());
+    const bool may_change =
+        !placement_.problem.keeps_previous && placement_.plan.winner != "the previous plan";
+    if (fused.empty() || !may_change) return OkStatus();
+    HY_ASSIGN(auto own, With(fused, [&] { return SolveAgain(); }));
+    const double seconds = placement_.plan.makespan_seconds;
+    if (!own || own->plan.makespan_seconds >= seconds) return OkStatus();
+    state_.Record("placement", "fusion",
+                  fmt::format("Uncut, {} became {} and were placed once more: {} against {} of "
+                              "the plan before.",
+                              Counted(placement_.cluster_of_item.size(), "cluster"),
+                              own->cluster_of_item.size(),
+                              FormatSeconds(own->plan.makespan_seconds), FormatSeconds(seconds)));
+    Take(fused, std::move(*own));
+    return PriceRivalsOnce().status();
+  }
+
+ private:
+  // Per node what its item has; nothing for constants.
+  std::vector<uint32_t> AtNodes(const std::vector<uint32_t>& devices) const {
+    std::map<uint32_t, uint32_t> of_cluster;
+    for (size_t i = 0; i < devices.size(); ++i) {
+      of_cluster[placement_.cluster_of_item[i]] = devices[i];
+    }
+    std::vector<uint32_t> out(state_.module.nodes.size(), kNone);
+    for (const NodeId id : state_.module.entry().nodes) {
+      const auto found = of_cluster.find(state_.cluster_of[id]);
+      if (found != of_cluster.end()) out[id] = found->second;
+    }
+    return out;
+  }
+
+  std::vector<uint32_t> AtItems(const std::vector<uint32_t>& at,
+                                const std::vector<uint32_t>& cluster_of,
+                                const std::vector<uint32_t>& cluster_of_item) const {
+    std::map<uint32_t, uint32_t> of_cluster;
+    for (const NodeId id : state_.module.entry().nodes) {
+      if (at[id] != kNone) of_cluster[cluster_of[id]] = at[id];
+    }
+    std::vector<uint32_t> out;
+    for (const uint32_t cluster : cluster_of_item) out.push_back(of_cluster[cluster]);
+    return out;
+  }
+
+  size_t CountItems(const std::vector<uint32_t>& cluster_of) const {
+    std::set<uint32_t> clusters;
+    for (const NodeId id : state_.module.entry().nodes) {
+      if (state_.module.nodes[id].constant == kNone) clusters.insert(cluster_of[id]);
+    }
+    return clusters.size();
+  }
+
+  // Calls with these clusters.
+  template <typename Function>
+  std::invoke_result_t<Function> With(const std::vector<uint32_t>& cluster_of,
+                                      const Function& function) {
+    const std::vector<uint32_t> before = std::exchange(state_.cluster_of, cluster_of);
+    auto result = function();
+    state_.cluster_of = before;
+    return result;
+  }
+
+  // What the parts are by fusion where each node runs on its device. Which devices those are does
+  // not matter, only where they change.
+  Result<std::vector<uint32_t>> FuseAt(const std::vector<uint32_t>& at) {
+    std::map<uint32_t, uint32_t> numbers = {{kNone, kNone}};  // by first appearance
+    std::vector<uint32_t> cuts;
+    for (const NodeId id : state_.module.entry().nodes) {
+      cuts.push_back(
+          numbers.try_emplace(at[id], static_cast<uint32_t>(numbers.size())).first->second);
+    }
+    const auto [found, is_new] = fused_.try_emplace(std::move(cuts));
+    if (!is_new) return found->second;
+    const std::vector<uint32_t> before =
+        std::exchange(state_.device_of, std::vector<uint32_t>(parts_.size(), 0));
+    for (const NodeId id : state_.module.entry().nodes) {
+      if (at[id] != kNone) state_.device_of[parts_[id]] = at[id];
+    }
+    auto fused = With(parts_, [&] { return FusedClusters(state_); });
+    state_.device_of = before;
+    HY_ASSIGN(found->second, std::move(fused));
+    return found->second;
+  }
+
+  // Nothing where placement finds nothing, which is recorded.
+  Result<std::optional<Placement>> SolveAgain() {
+    auto solved = SolvePlacement(state_, placement_.problem.machine);
+    if (solved.ok()) return std::optional(std::move(solved).value());
+    state_.Record("placement", "fusion",
+                  fmt::format("Placing fused kernels found nothing: {}", solved.status().ToLine()));
+    return std::optional<Placement>();
+  }
+
+  void Take(const std::vector<uint32_t>& cluster_of, Placement placement) {
+    state_.cluster_of = cluster_of;
+    placement_ = std::move(placement);
+    AssignDevices(state_, placement_);
+  }
+
+  // The clusters of the fastest rival on a single device, if it is faster than the plan; else none.
+  Result<std::vector<uint32_t>> PriceRivalsOnce() {
+    const std::vector<uint32_t> chosen = DevicesOf(placement_.plan);
+    std::vector<uint32_t> fastest;
+    double least = placement_.plan.makespan_seconds;
+    std::map<std::vector<uint32_t>, place::PlanTimes> known;
+    for (place::Rival& rival : placement_.plan.rivals) {
+      const bool is_single = rival.name.starts_with("all ");
+      const bool is_priced = is_single || rival.name.starts_with("greedy");
+      if (!rival.is_feasible || !is_priced || rival.devices == chosen) continue;
+      const auto [found, is_new] = known.try_emplace(rival.devices);
+      if (is_new) {
+        const std::vector<uint32_t> at = AtNodes(rival.devices);
+        HY_ASSIGN(const std::vector<uint32_t> fused, FuseAt(at));
+        std::vector<uint32_t> clusters;
+        HY_ASSIGN(const place::Problem problem, With(fused, [&] {
+                    return MakeProblem(state_, placement_.problem.machine, &clusters);
+                  }));
+        HY_ASSIGN(found->second, place::PredictTimes(problem, AtItems(at, fused, clusters)));
+        if (is_single && found->second.makespan_seconds < least) {
+          least = found->second.makespan_seconds;
+          fastest = fused;
+        }
+      }
+      rival.makespan_seconds = found->second.makespan_seconds;
+      rival.additive_seconds = found->second.additive_seconds;
+    }
+    return fastest;
+  }
+
+  CompileState& state_;
+  Placement& placement_;
+  const std::vector<uint32_t> parts_;
+  std::map<std::vector<uint32_t>, std::vector<uint32_t>> fused_;  // what FuseAt found
+};
 
 }  // namespace
 
@@ -547,7 +688,9 @@ Status PlaceClusters(CompileState& state) {
   }
   // Refusals are found cluster by cluster, so where there may be some the clusters stay.
   if (devices.size() > 1 && std::none_of(devices.begin(), devices.end(), EndsLoops)) {
-    HY_TRY(PlaceFused(state, placement));
+    KernelPlacer placer(state, placement);
+    if (!KeepsParts(state, placement.plan)) HY_TRY(placer.PlaceAgain());
+    if (!KeepsParts(state, placement.plan)) HY_TRY(placer.PriceRivals());
   }
   const place::Problem& problem = placement.problem;
   const place::Plan& plan = placement.plan;

@@ -6,12 +6,13 @@
 
 namespace halyard::place {
 
-Result<double> PredictMakespan(const Problem& problem, const std::vector<uint32_t>& devices) {
+Result<PlanTimes> PredictTimes(const Problem& problem, const std::vector<uint32_t>& devices) {
   const std::vector<bool> closed(GroupCount(problem), false);
   HY_ASSIGN(const Core core, BuildCore(problem, closed, nullptr));
-  const Ticks ticks = Simulator(problem, core).Makespan(core.Contract(devices));
+  const Assignment at = core.Contract(devices);
+  const Ticks ticks = Simulator(problem, core).Makespan(at);
   if (ticks >= kNever) return InvalidArgument("An item of the plan cannot run where it is.");
-  return ToSeconds(ticks);
+  return PlanTimes{ToSeconds(ticks), ToSeconds(core.Additive(at))};
 }
 
 }  // namespace halyard::place

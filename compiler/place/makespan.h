@@ -10,8 +10,13 @@
 
 namespace halyard::place {
 
-// Seconds of a simulated run; `devices`: per item. Memory limits do not count. INVALID_ARGUMENT
-// where an item cannot run where it is.
-Result<double> PredictMakespan(const Problem& problem, const std::vector<uint32_t>& devices);
+struct PlanTimes {
+  double makespan_seconds = 0;  // of a simulated run
+  double additive_seconds = 0;  // all costs and transfers
+};
+
+// `devices`: per item. Memory limits do not count. INVALID_ARGUMENT where an item cannot run where
+// it is.
+Result<PlanTimes> PredictTimes(const Problem& problem, const std::vector<uint32_t>& devices);
 
 }  // namespace halyard::place

@@ -86,8 +86,7 @@ uint64_t Options::Hash() const {
   }
   text += '/';
   for (const std::string& device : last_resort) add(device);
-  text += fmt::format("/{}|{}|{}|{}|{}/", preference, hysteresis, use_timings, explained_items,
-                      keeps_previous);
+  text += fmt::format("/{}|{}|{}|{}/", preference, hysteresis, explained_items, keeps_previous);
   add(previous_plan);
   return HashString(text);
 }

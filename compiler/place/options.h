@@ -50,9 +50,6 @@ struct Options {
   // rivals. Limits hold.
   bool keeps_previous = false;
   bool hysteresis = true;
-  // Asks for times of clusters that were measured since (CompileRequest::timings). Without it new
-  // timings change no plan.
-  bool use_timings = false;
   // Explanations that need another solve (margins, prices): how many at most; 0: none.
   int64_t explained_items = 256;
   uint64_t Hash() const;

@@ -122,6 +122,10 @@ TEST_F(EndToEndDevices, RequiredDevicesAreObeyedAndTheMemoryOfEachIsTold) {
   EXPECT_THAT(commands, HasSubstr("block device 1 queue 0"));
   EXPECT_THAT(commands, HasSubstr("block device 2 queue 0"));
   EXPECT_THAT(commands, HasSubstr("transfer \"cpu:1 to cpu:2\""));
+  EXPECT_THAT(Report(program), HasSubstr("1 transfer from cpu:1 to cpu:2: staged in page-locked "
+                                         "memory of both"));
+  EXPECT_THAT(Report(program), HasSubstr("from cpu:1 to cpu:0: staged in page-locked memory of "
+                                         "cpu:1"));
   const hy_symbol_value n = {HY_STRING("n"), 4};
   const auto memory = program.Memory({n});
   ASSERT_EQ(memory.size(), 3u);
@@ -465,25 +469,78 @@ TEST_F(EndToEndDevices, ASavedProgramOpensItsOwnDevicesFromTheCommand) {
 }
 
 // CUDA is the stand-in for libcuda.
-TEST_F(EndToEndDevices, AGpuAndCpusShareAProgram) {
-  setenv("HALYARD_CUDA_LIBRARY", HALYARD_FAKE_LIBCUDA, 1);
-  Restart(HY_POLICY_DEFAULT);
-  for (const auto& [path, format] :
-       {std::pair<std::string, std::string>{"cuda:0", "cuda"}, {"vulkan:0", "spirv"}}) {
-    SCOPED_TRACE(path);
+class EndToEndGpus : public EndToEndDevices {
+ protected:
+  EndToEndGpus() {
+    setenv("HALYARD_CUDA_LIBRARY", HALYARD_FAKE_LIBCUDA, 1);
+    Restart(HY_POLICY_DEFAULT);
+  }
+  ~EndToEndGpus() override { unsetenv("HALYARD_CUDA_LIBRARY"); }
+
+  bool Has(const std::string& path) {
     try {
       instance_.Open(path);
     } catch (const hy::Error& error) {
       if (path == "cuda:0") ADD_FAILURE() << error.what();
-      continue;
+      return false;
     }
+    return true;
+  }
+};
+
+TEST_F(EndToEndGpus, AGpuAndCpusShareAProgram) {
+  for (const auto& [path, format] :
+       {std::pair<std::string, std::string>{"cuda:0", "cuda"}, {"vulkan:0", "spirv"}}) {
+    SCOPED_TRACE(path);
+    if (!Has(path)) continue;
     const hy::Program program = CompileOn(
         {"cpu:0", path, "cpu:1"}, {{"a", path}, {"b", "cpu:0"}, {"c", path}, {"d", "cpu:1"}});
     const auto session = hy::Session::Create(program);
     for (int i = 0; i < 3; ++i) RunChain(session);
     EXPECT_THAT(Report(program, HY_REPORT_COMMANDS), HasSubstr(format));
   }
-  unsetenv("HALYARD_CUDA_LIBRARY");
+}
+
+// The trained digits over all drivers at once, two GPUs without a way between them among them.
+TEST_F(EndToEndGpus, AModelRunsOverAllDriversAtOnce) {
+  if (!Has("vulkan:0")) GTEST_SKIP() << "no Vulkan device";
+  const std::string base =
+      "run " HALYARD_SOURCE_DIR "/examples/digits/digits.onnx --no-tune --shape batch=3 --seed 4 ";
+  EXPECT_THAT(Run(base + "--device cpu:0 --output-dir one"), Not(HasSubstr("error")));
+  ASSERT_EQ(status_, 0);
+  const std::string gpus =
+      " --affinity node_Conv_37=cuda:0 --affinity node_relu=cuda:0 --affinity "
+      "node_Conv_39=vulkan:0 "
+      "--affinity node_relu_1=vulkan:0 --affinity node_conv2d_2=cuda:0 --affinity "
+      "node_max_pool2d=vulkan:0 --affinity node_linear_1=cuda:0";
+  for (const std::string& split :
+       {" --device cuda:0,vulkan:0" + gpus,
+        " --device cpu:0,vulkan:0,cuda:0 --affinity node_relu_2=cpu:0 --affinity "
+        "node_linear=cpu:0" +
+            gpus}) {
+    SCOPED_TRACE(split);
+    EXPECT_THAT(Run(base + split + " --expect-dir one --rtol 1e-4 --atol 1e-5"),
+                HasSubstr("largest error"));
+    EXPECT_EQ(status_, 0);
+    const std::string report =
+        Run("explain " HALYARD_SOURCE_DIR "/examples/digits/digits.onnx --no-tune --shape batch=3" +
+            split);
+    EXPECT_THAT(report, HasSubstr("from cuda:0 to vulkan:0: staged in page-locked memory of "));
+    EXPECT_THAT(report, Not(HasSubstr(": 0 dispatches")));
+  }
+}
+
+// What races measured is what a replan asks for first; without one nothing changes.
+TEST_F(EndToEndDevices, MeasuredTimesArePlannedWithWhenAReplanIsAskedFor) {
+  const std::string explain = "explain " HALYARD_SOURCE_DIR
+                              "/examples/digits/digits.onnx --device cpu:0 --shape batch=8 --json ";
+  const auto has_measured = [](const std::string& report) {
+    return report.find("\"source\": \"measured\"") != std::string::npos;
+  };
+  EXPECT_FALSE(has_measured(Run(explain)));
+  ASSERT_EQ(status_, 0);
+  EXPECT_FALSE(has_measured(Run(explain)));
+  EXPECT_TRUE(has_measured(Run(explain + "--replan")));
 }
 
 }  // namespace

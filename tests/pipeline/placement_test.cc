@@ -631,6 +631,100 @@ TEST(PlaceFused, WishesStayApartAndOneDeviceIsPlacedOnce) {
   EXPECT_EQ(FusionOf(alone), "none");
 }
 
+// Steps, and beside them a lone op on much data, which is best at home.
+std::string StepsBeside() {
+  std::string text = Steps(5, 200000);
+  text.replace(text.find("(%v0"), 4, "(%z: f32[2400000], %u: f32[2400000], %v0");
+  text.replace(text.find("(%v5"), 4, "(%e, %v5");
+  return text.insert(text.find('\n') + 1, "  %e = add %z, %u : f32[2400000] \"beside\"\n");
+}
+
+// As five parts the steps win more than the noise on the far device, as one kernel less: that
+// island would be pulled back, to a plan that is predicted slower.
+TEST(PlaceFused, TheFirstPlanStaysWhereTheSecondIsSlower) {
+  Placed placed;
+  const Status status = Place(StepsBeside(), TwoDevices(), {}, &placed);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_THAT(FusionOf(placed), HasSubstr("so the first plan stays."));
+  for (const char* node : {"step0", "step4"}) EXPECT_EQ(placed.DeviceOf(node), "cpu:1") << node;
+  EXPECT_EQ(placed.DeviceOf("beside"), "cpu:0");
+  EXPECT_EQ(placed.plan->item_names.size(), 6u);
+}
+
+// Whatever is cut in the plan: the times of others are those that they would have as the plan.
+TEST(PlaceFused, RivalsAreTimedWithTheirOwnKernels) {
+  Placed placed;
+  ASSERT_TRUE(Place(StepsBeside(), TwoDevices(), {}, &placed).ok());
+  std::set<uint32_t> compared;
+  for (const place::Rival& rival : placed.plan->rivals) {
+    if (!rival.name.starts_with("all on ")) continue;
+    place::Options options;
+    place::Plan forced = *placed.plan;
+    for (size_t i = 0; i < rival.devices.size(); ++i) {
+      forced.decisions[i].device = rival.devices[i];
+    }
+    options.previous_plan = place::FormatPlan(forced);
+    options.keeps_previous = true;
+    Placed alone;
+    ASSERT_TRUE(Place(StepsBeside(), TwoDevices(), options, &alone).ok());
+    EXPECT_EQ(alone.plan->item_names.size(), 2u);
+    EXPECT_EQ(alone.plan->winner, rival.name);
+    EXPECT_EQ(alone.plan->makespan_seconds, rival.makespan_seconds) << rival.name;
+    EXPECT_EQ(alone.plan->additive_seconds, rival.additive_seconds) << rival.name;
+    compared.insert(rival.devices[0]);
+  }
+  EXPECT_EQ(compared.size(), 2u);
+}
+
+// Three steps; the middle one was measured to be slow at home, the others to be so on the far
+// device. Cut there, each is a kernel; on one device they are one kernel, of which nothing was
+// measured, and which goes through memory once.
+class CutInTheMiddle : public ::testing::Test {
+ protected:
+  CutInTheMiddle() {
+    place::Options apart;
+    apart.affinities = {{"?0", "cpu:1", place::Strength::kPrefer},
+                        {"?1", "cpu:0", place::Strength::kPrefer}};
+    Placed parts;
+    EXPECT_TRUE(Place(kText, TwoDevices(), apart, &parts).ok());
+    EXPECT_EQ(parts.plan->item_names.size(), 3u);
+    for (size_t i = 0; i < parts.plan->item_names.size(); ++i) {
+      const bool is_middle = parts.plan->item_nodes[i].back() == "b1";
+      timings_.seconds[{is_middle ? 0 : 1, parts.plan->item_keys[i]}] = 2e-3;
+    }
+    EXPECT_EQ(timings_.seconds.size(), 2u);  // the outer two are equal work
+  }
+
+  static constexpr std::string_view kText = R"(graph main(%x: f32[300000]) -> (%f) {
+  %a = abs %x : f32[300000] "a0"
+  %b = mul %a, %x : f32[300000] "b0"
+  %c = exp %b : f32[300000] "a1"
+  %d = mul %c, %b : f32[300000] "b1"
+  %e = abs %d : f32[300000] "a2"
+  %f = mul %e, %d : f32[300000] "b2"
+}
+)";
+  FixedTimings timings_;
+};
+
+TEST_F(CutInTheMiddle, ASingleDeviceWinsByTheKernelThatItHas) {
+  Placed placed;
+  ASSERT_TRUE(Place(kText, TwoDevices(), {}, &placed, &timings_).ok());
+  ASSERT_EQ(placed.plan->item_names.size(), 1u);
+  EXPECT_EQ(placed.DeviceOf("b1"), "cpu:0");
+  EXPECT_EQ(placed.plan->winner, "all on 'cpu:0'");
+  EXPECT_THAT(FusionOf(placed),
+              HasSubstr("Uncut, 3 clusters became 1 and were placed once more: "));
+  // A plan that has to stay does.
+  place::Options options;
+  options.affinities = {{"?0", "cpu:0", place::Strength::kRequire},
+                        {"?1", "cpu:1", place::Strength::kRequire}};
+  Placed cut;
+  ASSERT_TRUE(Place(kText, TwoDevices(), options, &cut, &timings_).ok());
+  EXPECT_EQ(cut.DeviceOf("b0"), "cpu:0");
+  EXPECT_EQ(cut.DeviceOf("b1"), "cpu:1");
+}
+
 // What only the interpreter has stays a cluster of its own, also where a kernel has its name.
 TEST(PlaceFused, InterpretedNodesStayApart) {
   Placed placed;
