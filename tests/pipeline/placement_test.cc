@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "base/gpu_kernel_abi.h"
 #include "compiler/pipeline/cluster_work.h"
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/place/plan.h"
@@ -264,6 +265,46 @@ TEST(Placement, WhatADeviceWouldEndEarlyGoesElsewhereAndSaysWhy) {
   devices[0].target = *ParseTarget("vulkan-8");
   Placed endless;
   EXPECT_TRUE(Place(SumOf(70000), devices, {}, &endless).ok());
+}
+
+// A device without f16 in memory does what lies between f16 inputs and outputs.
+TEST(Placement, F16InputsAndOutputsStayFromDevicesWithoutThem) {
+  constexpr std::string_view kText =
+      R"(graph main(%x: f32[64, 1024], %w: f32[1024, 1024]) -> (%d) {
+  %a = exp %x : f32[64, 1024] "before"
+  %b = reduce_sum %a {axes = [0], keep_dims = 0} : f32[1024] "sum"
+  %s = broadcast %b {shape = [64, 1024]} : f32[64, 1024] "spread"
+  %c = matmul %s, %w : f32[64, 1024] "product"
+  %r = cumsum %c {axis = 1} : f32[64, 1024] "running"
+  %q = cumsum %r {axis = 0} : f32[64, 1024] "again"
+  %d = tanh %q : f32[64, 1024] "after"
+}
+)";
+  std::vector<program::Device> devices = TwoDevices();
+  devices[1].name = "vulkan:0";
+  devices[1].target = *ParseTarget("vulkan-8");
+  devices[1].target.gpu.features &= ~static_cast<uint64_t>(GpuFeature::kStorage16);
+  place::Options options;
+  options.last_resort = {"cpu:0"};
+  Placed placed;
+  placed.request.options.io_precision = Precision::kF16;
+  ASSERT_TRUE(Place(kText, devices, options, &placed).ok());
+  EXPECT_EQ(placed.DeviceOf("running"), "vulkan:0");
+  const graph::Module& module = placed.state.module;
+  size_t narrow = 0;
+  for (const graph::NodeId id : module.entry().nodes) {
+    const graph::Node& node = module.nodes[id];
+    std::vector<graph::ValueId> values = node.operands;
+    values.insert(values.end(), node.results.begin(), node.results.end());
+    if (std::none_of(values.begin(), values.end(), [&](graph::ValueId value) {
+          return module.values[value].type.dtype == DType::kF16;
+        })) {
+      continue;
+    }
+    ++narrow;
+    EXPECT_EQ(placed.state.device_of[placed.state.cluster_of[id]], 0u) << node.op->name;
+  }
+  EXPECT_EQ(narrow, 3u);  // x, w and d
 }
 
 TEST(Placement, ThePlanThatRunsNowIsFoundAgain) {
