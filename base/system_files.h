@@ -16,6 +16,7 @@ class SystemFiles {
  public:
   // `root` stands in front of every path; tests name a folder of theirs.
   explicit SystemFiles(std::string root = "") : root_(std::move(root)) {}
+  const std::string& root() const { return root_; }
 
   // Without the end of the line; "" when there is none.
   std::string FirstLine(const std::string& path) const;

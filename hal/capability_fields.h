@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of hal::Capabilities and hal::DeviceState: every field with its type and its meaning, once.
-// Members, walks, reports and the published schema come from these lists. A name carries its unit.
+// The rows of hal::Capabilities and hal::DeviceState: every field with its type and its meaning,
+// once. Members, walks, reports and the published schema come from these lists. A name carries its
+// unit.
 #pragma once
 
 // clang-format off
@@ -144,6 +145,9 @@
 #define HY_PARTITION_FIELDS(F)                                                                             \
   F(bool, is_mig_enabled, "The device is cut into instances.")                                             \
   F(int64_t, mig_instance_max, "Instances that it can be cut into.")                                       \
+  F(int64_t, mig_instance_count, "Instances that it is cut into.")                                         \
+  F(std::string, mig_instances, "Their profiles: slices of the units and memory.")                         \
+  F(bool, is_mig_change_pending, "The next reset cuts the device, or makes it whole.")                     \
   F(std::string, compute_mode, "Who may use it: default, exclusive-process, prohibited.")                  \
   F(std::string, virtualization, "none, passthrough, vgpu, host; for a CPU whether it is a guest.")        \
   F(bool, has_display, "A display is attached.")                                                           \
@@ -218,6 +222,8 @@
   F(int64_t, available_bytes, "Free memory now.")                                                          \
   F(int64_t, process_count, "Processes that compute on it.")                                               \
   F(double, load_average, "Threads that wanted to run in the last minute.")                                \
+  F(int64_t, quota_pauses, "Periods so far in which the control group used up its quota and was paused.")  \
+  F(double, quota_paused_s, "How long its threads were paused for that, each counted.")                    \
   F(int64_t, pcie_generation, "Now; a sleeping device lowers it.")                                         \
   F(int64_t, pcie_width, "Lanes in use now.")
 // clang-format on

@@ -5,9 +5,12 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "drivers/cpu/buffer.h"
+#include "drivers/cpu/cgroup.h"
 #include "drivers/cpu/image.h"
 
 namespace halyard::drivers::cpu {
@@ -270,6 +273,12 @@ hal::DeviceState ReadCpuState(const SystemFiles& files) {
   SetIfPositive(&out.available_bytes, ReadSystemMemory(files).available_bytes, Source::kOs);
   const std::string load = files.FirstLine("/proc/loadavg");
   if (!load.empty()) out.load_average = {std::strtod(load.c_str(), nullptr), Source::kOs};
+  std::ifstream membership(files.root() + "/proc/self/cgroup");
+  const std::string groups((std::istreambuf_iterator<char>(membership)), {});
+  if (const auto pauses = ReadCgroupPauses(files.root() + "/sys/fs/cgroup", groups)) {
+    out.quota_pauses = {pauses->count, Source::kOs};
+    out.quota_paused_s = {pauses->seconds, Source::kOs};
+  }
   for (const std::string& zone : files.List("/sys/class/thermal")) {
     const std::string at = "/sys/class/thermal/" + zone;
     if (files.FirstLine(at + "/type") != "x86_pkg_temp") continue;

@@ -2,7 +2,10 @@
 #include "drivers/cpu/cgroup.h"
 
 #include <charconv>
+#include <filesystem>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <sstream>
 
 namespace halyard::drivers::cpu {
@@ -130,8 +133,14 @@ Result<std::vector<int>> ParseCpuList(std::string_view text) {
   return cpus;
 }
 
-CgroupLimits ReadCgroupLimits(const std::string& root, std::string_view membership) {
-  CgroupLimits limits;
+namespace {
+
+// Calls one of the two for every place that a hierarchy of this process may be mounted at.
+void ForEachMount(
+    const std::string& root, std::string_view membership,
+    const std::function<void(const std::string& mount, const std::string& group)>& version2,
+    const std::function<void(const std::string& mount, const std::string& controller,
+                             const std::string& group)>& version1) {
   std::istringstream lines{std::string(membership)};
   for (std::string line; std::getline(lines, line);) {
     // "hierarchy:controller,controller:/path"; version 2 is hierarchy 0 without controllers.
@@ -143,17 +152,73 @@ CgroupLimits ReadCgroupLimits(const std::string& root, std::string_view membersh
     if (group.empty() || group[0] != '/') group = "/";
     if (controllers.empty()) {
       // Mounted at the root, or beside version 1 in a folder of its own.
-      ReadVersion2(limits, root, group);
-      ReadVersion2(limits, root + "/unified", group);
+      version2(root, group);
+      version2(root + "/unified", group);
       continue;
     }
     std::istringstream names(controllers);
     for (std::string name; std::getline(names, name, ',');) {
-      ReadVersion1(limits, root + "/" + name, name, group);
-      if (name != controllers) ReadVersion1(limits, root + "/" + controllers, name, group);
+      version1(root + "/" + name, name, group);
+      if (name != controllers) version1(root + "/" + controllers, name, group);
     }
   }
+}
+
+// The number behind "key " at the start of a line.
+std::optional<int64_t> NumberOf(const std::string& text, std::string_view key) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(key) && line.size() > key.size() && line[key.size()] == ' ')
+      return ParseNumber(std::string_view(line).substr(key.size() + 1));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+CgroupLimits ReadCgroupLimits(const std::string& root, std::string_view membership) {
+  CgroupLimits limits;
+  ForEachMount(
+      root, membership,
+      [&](const std::string& mount, const std::string& group) {
+        ReadVersion2(limits, mount, group);
+      },
+      [&](const std::string& mount, const std::string& controller, const std::string& group) {
+        ReadVersion1(limits, mount, controller, group);
+      });
   return limits;
+}
+
+std::optional<CgroupPauses> ReadCgroupPauses(const std::string& root, std::string_view membership) {
+  std::map<std::string, CgroupPauses> groups;  // by file; "cpu" and "cpu,cpuacct" may be one
+  const auto read = [&](const std::string& mount, const std::string& group, const char* time,
+                        double unit) {
+    for (const std::string& path : SelfAndAncestors(group)) {
+      const std::string file = mount + path + "/cpu.stat";
+      const std::optional<std::string> text = ReadSmallFile(file);
+      if (!text) continue;
+      const auto count = NumberOf(*text, "nr_throttled"), paused = NumberOf(*text, time);
+      if (!count || !paused) continue;
+      std::error_code error;
+      const std::string real = std::filesystem::canonical(file, error).string();
+      groups[error ? file : real] = {*count, static_cast<double>(*paused) * unit};
+    }
+  };
+  ForEachMount(
+      root, membership,
+      [&](const std::string& mount, const std::string& group) {
+        read(mount, group, "throttled_usec", 1e-6);
+      },
+      [&](const std::string& mount, const std::string& controller, const std::string& group) {
+        if (controller == "cpu") read(mount, group, "throttled_time", 1e-9);
+      });
+  if (groups.empty()) return std::nullopt;
+  CgroupPauses sum;
+  for (const auto& [file, pauses] : groups) {
+    sum.count += pauses.count;
+    sum.seconds += pauses.seconds;
+  }
+  return sum;
 }
 
 }  // namespace halyard::drivers::cpu

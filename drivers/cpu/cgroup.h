@@ -27,6 +27,15 @@ struct CgroupLimits {
 // odd are no limit, because a container often hides them.
 CgroupLimits ReadCgroupLimits(const std::string& root, std::string_view membership);
 
+// How often and how long the CPU quotas of the group and its ancestors have paused it since they
+// were made.
+struct CgroupPauses {
+  int64_t count = 0;   // periods in which a quota was used up
+  double seconds = 0;  // of all processors
+};
+// Nothing where no file tells it.
+std::optional<CgroupPauses> ReadCgroupPauses(const std::string& root, std::string_view membership);
+
 // "0-3,8" as numbers. INVALID_ARGUMENT when it is not of that form or names more than 65536 CPUs.
 Result<std::vector<int>> ParseCpuList(std::string_view text);
 

@@ -116,6 +116,8 @@ void Management::Describe(hal::Capabilities* out) const {
   }
   if (HY_ASK(nvmlDeviceGetMigMode, &value, &pending)) {
     out->partition.is_mig_enabled = {value != 0, Source::kApi};
+    out->partition.is_mig_change_pending = {value != pending, Source::kApi};
+    DescribeInstances(value != 0, &out->partition);
   }
   nvmlComputeMode_t mode = NVML_COMPUTEMODE_DEFAULT;
   if (HY_ASK(nvmlDeviceGetComputeMode, &mode)) {
@@ -155,6 +157,33 @@ void Management::Describe(hal::Capabilities* out) const {
   if (up > 0 && one > 0) {
     links.nvlink_peak_bytes_per_s = {one * static_cast<double>(up), Source::kTable};
   }
+}
+
+void Management::DescribeInstances(bool is_cut, hal::Partition* out) const {
+  unsigned int most = 0;
+  // 0 while the device is whole; then our table says how many there can be.
+  if (HY_ASK(nvmlDeviceGetMaxMigDeviceCount, &most)) {
+    SetIfPositive(&out->mig_instance_max, most, Source::kApi);
+  }
+  if (is_cut && !(api_->nvmlDeviceGetMigDeviceHandleByIndex && most > 0)) return;
+  int64_t count = 0;
+  std::string profiles;
+  for (unsigned int i = 0; is_cut && i < most; ++i) {
+    nvmlDevice_t instance = nullptr;
+    if (!HY_ASK(nvmlDeviceGetMigDeviceHandleByIndex, i, &instance)) continue;
+    ++count;
+    char text[128] = "";
+    if (!api_->nvmlDeviceGetName ||
+        api_->nvmlDeviceGetName(instance, text, sizeof(text)) != NVML_SUCCESS) {
+      continue;
+    }
+    // "NVIDIA H200 MIG 3g.71gb"
+    const std::string name = text;
+    const size_t at = name.rfind(" MIG ");
+    profiles += (profiles.empty() ? "" : ", ") + (at == name.npos ? name : name.substr(at + 5));
+  }
+  out->mig_instance_count = {count, Source::kApi};
+  hal::SetIfText(&out->mig_instances, profiles, Source::kApi);
 }
 
 void Management::ReadState(hal::DeviceState* out) const {

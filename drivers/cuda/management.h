@@ -25,6 +25,8 @@ class Management {
   std::string Nearest(const Management& other) const;
 
  private:
+  void DescribeInstances(bool is_cut, hal::Partition* out) const;
+
   std::shared_ptr<const NvmlApi> api_;
   nvmlDevice_t device_ = nullptr;
 };

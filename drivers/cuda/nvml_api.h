@@ -102,6 +102,10 @@ inline constexpr unsigned long long nvmlClocksEventReasonDisplayClockSetting = 0
   Function(nvmlDeviceGetBAR1MemoryInfo, (nvmlDevice_t device, nvmlBAR1Memory_t* memory))           \
   Function(nvmlDeviceGetMigMode,                                                                   \
            (nvmlDevice_t device, unsigned int* current, unsigned int* pending))                    \
+  Function(nvmlDeviceGetMaxMigDeviceCount, (nvmlDevice_t device, unsigned int* count))             \
+  Function(nvmlDeviceGetMigDeviceHandleByIndex,                                                    \
+           (nvmlDevice_t device, unsigned int index, nvmlDevice_t* instance))                      \
+  Function(nvmlDeviceGetName, (nvmlDevice_t device, char* text, unsigned int size))                \
   Function(nvmlDeviceGetNvLinkState,                                                               \
            (nvmlDevice_t device, unsigned int link, nvmlEnableState_t* state))                     \
   Function(nvmlDeviceGetNvLinkVersion,                                                             \

@@ -186,7 +186,26 @@ TEST(BenchReport, ConditionsOfAContainer) {
   EXPECT_THAT(table, testing::HasSubstr("\nConditions of the timed runs:\n\n| model | device |"));
   EXPECT_THAT(table,
               testing::HasSubstr("\n| m.onnx | cpu:0 | unknown | unknown | unknown | unknown "
-                                 "| unknown | unknown | 0.50 | 1.5 |\n"));
+                                 "| unknown | unknown | 0.50 | 1.5 | unknown |\n"));
+}
+
+// A quota that was used up during the runs, and by others before them.
+TEST(BenchReport, ConditionsOfAPausedContainer) {
+  Json device = {{"device", "cpu:0"},
+                 {"before", {{"clock_hz", 2e9}, {"quota_pauses", 40}, {"quota_paused_s", 2.0}}},
+                 {"after", {{"clock_hz", 2e9}, {"quota_pauses", 47}, {"quota_paused_s", 2.35}}}};
+  const std::string said =
+      "the control group paused cpu:0 in 7 periods of the timed runs, for 350.0 ms of all "
+      "processors: these are times of its quota";
+  EXPECT_THAT(Verdicts(RowIn(device)), testing::ElementsAre(said));
+  EXPECT_THAT(FormatMarkdown({{"rows", {RowIn(device)}}}), testing::HasSubstr(" | - | - | 7 |\n"));
+  // Beside a GPU it has no line of its own.
+  device["is_host"] = true;
+  EXPECT_THAT(Verdicts(RowIn(device)), testing::ElementsAre(said));
+  EXPECT_THAT(FormatMarkdown({{"rows", {RowIn(device)}}}),
+              testing::Not(testing::HasSubstr("Conditions")));
+  device["after"]["quota_pauses"] = 40;
+  EXPECT_TRUE(Verdicts(RowIn(device)).empty());
 }
 
 // What was too hot before the row began was not held back by that during it.
@@ -209,7 +228,7 @@ TEST(BenchReport, ConditionsOfAWarmMachine) {
   EXPECT_THAT(
       FormatMarkdown({{"rows", {RowIn(device)}}}),
       testing::HasSubstr("\n| m.onnx | cpu:0 | 2000 MHz | 2100 MHz | 3500 MHz | powersave | "
-                         "nothing | 61 C | - | 16 |\n"));
+                         "nothing | 61 C | - | 16 | unknown |\n"));
   device["before"]["performance_state"] = "performance";
   device["after"]["throttle_reasons"] = "heat, 5 times since the start";
   EXPECT_THAT(Verdicts(RowIn(device)),

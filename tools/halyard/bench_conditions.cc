@@ -3,6 +3,7 @@
 
 #include <cctype>
 
+#include "base/quantity.h"
 #include "tools/halyard/format.h"
 
 namespace halyard::tools {
@@ -43,6 +44,17 @@ std::string HeldBackBy(const Json& device) {
   return after.starts_with("heat, ") && after == before ? "" : after;
 }
 
+// How often and how long a quota paused the processors between the two states.
+struct Pauses {
+  double count = 0, seconds = 0;
+};
+Pauses PausesOf(const Json& device) {
+  const Json &first = StateOf(device, "before"), &last = StateOf(device, "after");
+  if (!first.contains("quota_pauses") || !last.contains("quota_pauses")) return {};
+  return {Number(last, "quota_pauses") - Number(first, "quota_pauses"),
+          Number(last, "quota_paused_s") - Number(first, "quota_paused_s")};
+}
+
 std::string Mhz(double hz) { return hz > 0 ? Format("%.0f MHz", hz * 1e-6) : "unknown"; }
 
 }  // namespace
@@ -52,6 +64,14 @@ std::vector<std::string> ConditionVerdicts(const Json& row) {
   for (const Json& device : row.value("conditions", Json::array())) {
     const std::string name = Text(device, "device");
     const Json &first = StateOf(device, "before"), &last = StateOf(device, "after");
+    if (const Pauses pauses = PausesOf(device); pauses.count > 0) {
+      out.push_back(
+          Format("the control group paused %s in %.0f periods of the timed runs, for %s "
+                 "of all processors: these are times of its quota",
+                 name.c_str(), pauses.count, FormatSeconds(pauses.seconds).c_str()));
+    }
+    // Beside the devices of the row; its clock is not what is asked here.
+    if (device.value("is_host", false)) continue;
     const double before = Number(first, "clock_hz"), after = Number(last, "clock_hz");
     if (before > 0 && after > 0 && after < before * (1 - kClockFell)) {
       out.push_back(Format("the clock of %s fell %.0f%%, from %.0f to %.0f MHz", name.c_str(),
@@ -85,6 +105,7 @@ std::string FormatConditions(const Json& rows) {
       const Json &first = StateOf(device, "before"), &last = StateOf(device, "after");
       const std::string state = Text(first, "performance_state");
       const std::string held = HeldBackBy(device);
+      if (device.value("is_host", false)) continue;
       const bool tells = !Text(last, "throttle_reasons").empty();
       lines +=
           "| " + Text(row, "model") + " | " + Text(device, "device") + " | " +
@@ -101,14 +122,16 @@ std::string FormatConditions(const Json& rows) {
           (first.contains("load_average") ? Format("%.2f", Number(first, "load_average")) : "-") +
           " | " +
           (device.contains("quota_threads") ? Format("%g", Number(device, "quota_threads")) : "-") +
+          " | " +
+          (first.contains("quota_pauses") ? Format("%.0f", PausesOf(device).count) : "unknown") +
           " |\n";
     }
   }
   if (lines.empty()) return "";
   return "\nConditions of the timed runs:\n\n"
          "| model | device | clock before | after | highest | governor or P-state | held back by | "
-         "temperature | load before | quota of CPUs |\n"
-         "|---|---|---|---|---|---|---|---|---|---|\n" +
+         "temperature | load before | quota of CPUs | pauses |\n"
+         "|---|---|---|---|---|---|---|---|---|---|---|\n" +
          lines;
 }
 

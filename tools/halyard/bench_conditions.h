@@ -10,10 +10,10 @@ namespace halyard::tools {
 
 // Rows hold "conditions": for each device {device, thread_count, quota_threads, max_clock_hz,
 // before, after}, where before and after are what the device told of its state; what is unknown is
-// missing.
+// missing. One with is_host is of the processors beside other devices, and has what a quota did.
 
 // Sentences about what makes the times of a row less than those of a free machine: a clock that
-// fell, cannot be read or follows the load, a device that is held back, a quota.
+// fell, cannot be read or follows the load, a device that is held back, a quota and what it paused.
 std::vector<std::string> ConditionVerdicts(const nlohmann::ordered_json& row);
 
 // A table of the conditions of all rows; empty when none has some.

@@ -92,6 +92,13 @@ TEST_F(CpuCapabilitiesTest, State) {
   }
   Write("/sys/devices/system/cpu/cpufreq/ignored", "1");
   Write("/proc/loadavg", "1.50 1.00 0.50 2/300 12345");
+  // The group itself, and its container's.
+  Write("/proc/self/cgroup", "0::/box/job");
+  Write("/sys/fs/cgroup/box/cpu.stat",
+        "usage_usec 9\nnr_periods 90\nnr_throttled 3\nthrottled_usec 250000");
+  Write("/sys/fs/cgroup/box/job/cpu.stat",
+        "nr_periods 90\nnr_throttled 2\nthrottled_usec 500000\nnr_bursts 7");
+  Write("/sys/fs/cgroup/cpu.stat", "usage_usec 9\nuser_usec 9");
   Write("/sys/class/thermal/thermal_zone0/type", "acpitz");
   Write("/sys/class/thermal/thermal_zone0/temp", "20000");
   Write("/sys/class/thermal/thermal_zone1/type", "x86_pkg_temp");
@@ -103,6 +110,18 @@ TEST_F(CpuCapabilitiesTest, State) {
   EXPECT_DOUBLE_EQ(state.load_average.value, 1.5);
   EXPECT_DOUBLE_EQ(state.temperature_c.value, 61);
   EXPECT_FALSE(state.energy_j.known());
+  EXPECT_EQ(state.quota_pauses.value, 5);
+  EXPECT_DOUBLE_EQ(state.quota_paused_s.value, 0.75);
+}
+
+TEST_F(CpuCapabilitiesTest, PausesUnderVersion1) {
+  Write("/proc/self/cgroup", "4:memory:/\n3:cpu,cpuacct:/box");
+  Write("/sys/fs/cgroup/cpu,cpuacct/box/cpu.stat",
+        "nr_periods 10\nnr_throttled 4\nthrottled_time 1500000000");
+  std::filesystem::create_directory_symlink("cpu,cpuacct", root_ + "/sys/fs/cgroup/cpu");
+  const hal::DeviceState state = ReadCpuState(SystemFiles(root_));
+  EXPECT_EQ(state.quota_pauses.value, 4);
+  EXPECT_DOUBLE_EQ(state.quota_paused_s.value, 1.5);
 }
 
 }  // namespace

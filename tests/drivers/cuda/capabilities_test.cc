@@ -3,6 +3,7 @@
 #include "drivers/cuda/capabilities.h"
 
 #include <filesystem>
+#include <fstream>
 
 #include "drivers/cuda/architecture.h"
 #include "tests/drivers/cuda/fake_cuda.h"
@@ -34,6 +35,29 @@ TEST_F(FakeCudaTest, GoldensOfRecordings) {
     device_.reset();
   }
   EXPECT_GT(count, 0);
+}
+
+TEST_F(FakeCudaTest, InstancesOfACutDevice) {
+  std::ifstream recording(HALYARD_SOURCE_DIR "/tests/drivers/cuda/recordings/h200.txt");
+  std::string text((std::istreambuf_iterator<char>(recording)), {});
+  const std::string whole = "nvmlDeviceGetMigMode = 0 0";
+  ASSERT_NE(text.find(whole), text.npos);
+  text.replace(text.find(whole), whole.size(),
+               "nvmlDeviceGetMigMode = 1 0\n"
+               "nvmlDeviceGetMaxMigDeviceCount = 7\n"
+               "nvmlDeviceGetMigDeviceHandleByIndex 0 = NVIDIA H200 MIG 3g.71gb\n"
+               "nvmlDeviceGetMigDeviceHandleByIndex 2 = NVIDIA H200 MIG 1g.18gb");
+  const std::string path = testing::TempDir() + "/halyard_cut_gpu.txt";
+  std::ofstream(path) << text;
+  fake_.play(path.c_str());
+  device_ = Open(0).value();
+  const hal::Partition& partition = device_->capabilities().partition;
+  EXPECT_TRUE(partition.is_mig_enabled.value);
+  EXPECT_TRUE(partition.is_mig_change_pending.value);
+  EXPECT_EQ(partition.mig_instance_max.value, 7);
+  EXPECT_EQ(partition.mig_instance_max.source, hal::Source::kApi);
+  EXPECT_EQ(partition.mig_instance_count.value, 2);
+  EXPECT_EQ(partition.mig_instances.value, "3g.71gb, 1g.18gb");
 }
 
 TEST_F(FakeCudaTest, WithoutNvmlItsFieldsAreUnknown) {

@@ -90,6 +90,13 @@ def main():
         line("nvmlDeviceGetBAR1MemoryInfo", " ".join(str(v) for v in window))
     if ask("nvmlDeviceGetMigMode", ctypes.byref(value), ctypes.byref(other)):
         line("nvmlDeviceGetMigMode", f"{value.value} {other.value}")
+    if ask("nvmlDeviceGetMaxMigDeviceCount", ctypes.byref(value)):
+        line("nvmlDeviceGetMaxMigDeviceCount", value.value)
+        for index in range(value.value):
+            instance = ctypes.c_void_p()
+            if ask("nvmlDeviceGetMigDeviceHandleByIndex", index, ctypes.byref(instance)) and \
+                    nvml.nvmlDeviceGetName(instance, text, 128) == 0:
+                line(f"nvmlDeviceGetMigDeviceHandleByIndex {index}", text.value.decode())
     for link in range(MAX_LINKS):
         for name in ("nvmlDeviceGetNvLinkState", "nvmlDeviceGetNvLinkVersion"):
             if ask(name, link, ctypes.byref(value)):

@@ -54,14 +54,15 @@ FAKE_NVML(nvmlDeviceGetCurrPcieLinkGeneration, unsigned int)
 FAKE_NVML(nvmlDeviceGetCurrPcieLinkWidth, unsigned int)
 FAKE_NVML(nvmlDeviceGetMaxPcieLinkGeneration, unsigned int)
 FAKE_NVML(nvmlDeviceGetMaxPcieLinkWidth, unsigned int)
+FAKE_NVML(nvmlDeviceGetMaxMigDeviceCount, unsigned int)
 FAKE_NVML(nvmlDeviceGetComputeMode, nvmlComputeMode_t)
 FAKE_NVML(nvmlDeviceGetDisplayActive, nvmlEnableState_t)
 FAKE_NVML(nvmlDeviceGetPersistenceMode, nvmlEnableState_t)
 FAKE_NVML(nvmlDeviceGetVirtualizationMode, nvmlGpuVirtualizationMode_t)
 
 // And those that choose by a number first.
-#define FAKE_NVML_BY(name, By, Type)                               \
-  FAKE_API nvmlReturn_t name(nvmlDevice_t, By which, Type* out) {  \
+#define FAKE_NVML_BY(name, By, Type)                                     \
+  FAKE_API nvmlReturn_t name(nvmlDevice_t, By which, Type* out) {        \
     return Number(WithNumber(#name, static_cast<unsigned>(which)), out); \
   }
 FAKE_NVML_BY(nvmlDeviceGetClockInfo, nvmlClockType_t, unsigned int)
@@ -72,7 +73,8 @@ FAKE_NVML_BY(nvmlDeviceGetNvLinkVersion, unsigned int, unsigned int)
 
 FAKE_API nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t, nvmlUtilization_t* rates) {
   std::vector<unsigned long long> numbers;
-  if (!RecordedNumbers("nvmlDeviceGetUtilizationRates", &numbers, 2)) return NVML_ERROR_NOT_SUPPORTED;
+  if (!RecordedNumbers("nvmlDeviceGetUtilizationRates", &numbers, 2))
+    return NVML_ERROR_NOT_SUPPORTED;
   *rates = {static_cast<unsigned>(numbers[0]), static_cast<unsigned>(numbers[1])};
   return NVML_SUCCESS;
 }
@@ -96,6 +98,20 @@ FAKE_API nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t, unsigned int* current,
   *current = static_cast<unsigned>(numbers[0]);
   *pending = static_cast<unsigned>(numbers[1]);
   return NVML_SUCCESS;
+}
+// Instances have handles of their own.
+FAKE_API nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t, unsigned int index,
+                                                          nvmlDevice_t* instance) {
+  if (!Recorded(WithNumber("nvmlDeviceGetMigDeviceHandleByIndex", index)))
+    return NVML_ERROR_NOT_FOUND;
+  *instance = reinterpret_cast<nvmlDevice_t>(uintptr_t{100} + index);
+  return NVML_SUCCESS;
+}
+FAKE_API nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* text, unsigned int size) {
+  const auto handle = reinterpret_cast<uintptr_t>(device);
+  if (handle < 100) return Text("nvmlDeviceGetName", text, size);
+  const auto index = static_cast<unsigned>(handle - 100);
+  return Text(WithNumber("nvmlDeviceGetMigDeviceHandleByIndex", index), text, size);
 }
 FAKE_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t, unsigned int* count,
                                                               void*) {
