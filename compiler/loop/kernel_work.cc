@@ -21,27 +21,63 @@ class Counter {
       out.read_bytes = BytesOf(reads_);
       out.written_bytes = BytesOf(writes_);
     }
-    const ValueId factor = kernel_.roles.product_a;
-    if (kernel_.template_kind == TemplateKind::kContraction && factor != kNone) {
-      out.product = FactorType(factor);
+    const TemplateRoles& roles = kernel_.roles;
+    if (kernel_.template_kind == TemplateKind::kContraction && roles.product_a != kNone) {
+      out.product = Wider(FactorType(roles.product_a), FactorType(roles.product_b));
     } else if (kernel_.template_kind == TemplateKind::kAttention) {
-      out.product = widest_read_;
+      for (const Op& op : kernel_.ops) out.product = Wider(out.product, ProductType(op));
     }
     return out;
   }
 
  private:
+  static DType Wider(DType a, DType b) {
+    if (a == DType::kInvalid || b == DType::kInvalid) return a == DType::kInvalid ? b : a;
+    return BitWidth(b) > BitWidth(a) ? b : a;
+  }
+
+  const Op* ProducerOf(ValueId value, OpKind kind) const {
+    const OpId id = value == kNone ? kNone : kernel_.values[value].producer;
+    return id != kNone && kernel_.ops[id].kind == kind ? &kernel_.ops[id] : nullptr;
+  }
+
   // A factor that was widened for the sum counts as what it was stored in; one that was narrowed,
-  // or made a float of an integer, is multiplied as what it became.
+  // or made a float of an integer, is multiplied as what it became. What only stands for an
+  // element outside (a padded window's 0) and what the kernel itself has written do not count.
   DType FactorType(ValueId value) const {
+    if (value == kNone || ProducerOf(value, OpKind::kConst)) return DType::kInvalid;
     const DType own = kernel_.values[value].dtype;
-    const OpId producer = kernel_.values[value].producer;
-    if (producer == kNone || kernel_.ops[producer].kind != OpKind::kScalar ||
-        kernel_.ops[producer].opcode != kernel::Opcode::kConvert) {
-      return own;
+    if (const Op* load = ProducerOf(value, OpKind::kLoad))
+      return writes_.count(load->buffer) > 0 || IsLocal(load->buffer) ? DType::kInvalid : own;
+    const Op* op = ProducerOf(value, OpKind::kScalar);
+    if (op && op->opcode == kernel::Opcode::kSelect)
+      return Wider(FactorType(op->operands[1]), FactorType(op->operands[2]));
+    if (!op || op->opcode != kernel::Opcode::kConvert) return own;
+    const DType stored = FactorType(op->operands[0]);
+    const bool is_widened = stored == DType::kInvalid ||
+                            (IsFloat(stored) == IsFloat(own) && BitWidth(stored) < BitWidth(own));
+    return is_widened ? stored : own;
+  }
+
+  // Of the product that a loop sums; invalid: it sums none.
+  DType ProductType(const Op& loop) const {
+    if (loop.kind != OpKind::kLoop || loop.loop != LoopKind::kReduce || loop.body == kNone)
+      return DType::kInvalid;
+    DType type = DType::kInvalid;
+    const Op& yield = kernel_.ops[kernel_.blocks[loop.body].ops.back()];
+    for (size_t i = 0; i < loop.reduces.size() && i < yield.operands.size(); ++i) {
+      const Op* product = ProducerOf(yield.operands[i], OpKind::kScalar);
+      if (loop.reduces[i] != ReduceKind::kSum || !product ||
+          product->opcode != kernel::Opcode::kMul) {
+        continue;
+      }
+      for (const ValueId factor : product->operands) type = Wider(type, FactorType(factor));
     }
-    const DType stored = kernel_.values[kernel_.ops[producer].operands[0]].dtype;
-    return IsFloat(stored) == IsFloat(own) && BitWidth(stored) < BitWidth(own) ? stored : own;
+    return type;
+  }
+
+  bool IsLocal(BufferId buffer) const {
+    return function_.buffers[buffer].role == BufferRole::kLocal;
   }
 
   void CountBlock(BlockId block, Expr trips) {
@@ -106,12 +142,9 @@ class Counter {
   }
 
   void Touch(std::map<BufferId, Expr>& counts, BufferId id, Expr trips) {
-    const Buffer& buffer = function_.buffers[id];
-    if (buffer.role == BufferRole::kLocal) return;
+    if (IsLocal(id)) return;
     const auto [found, is_new] = counts.try_emplace(id, trips);
     if (!is_new) found->second = exprs_.Add(found->second, trips);
-    if (IsFloat(buffer.dtype) && BitWidth(buffer.dtype) > BitWidth(widest_read_))
-      widest_read_ = buffer.dtype;
   }
 
   Expr BytesOf(const std::map<BufferId, Expr>& counts) {
@@ -134,7 +167,6 @@ class Counter {
   Expr flops_;
   std::map<BufferId, Expr> reads_, writes_;
   bool is_known_ = true;
-  DType widest_read_ = DType::kInvalid;
 };
 
 }  // namespace

@@ -18,6 +18,8 @@ constexpr std::string_view kKernels = R"(function {
   buffer table: f32[8000] input
   buffer wide: FACTOR[10*n] input
   buffer whole: i8[60] input
+  buffer mask: f32[64] input
+  buffer scores: f32[n*10] temp
   buffer c: f32[6*n] temp
   buffer d: f32[8*n] output
   buffer e: f32[n] output
@@ -73,6 +75,51 @@ constexpr std::string_view kKernels = R"(function {
           %4 = convert.f32 %3
           %5 = mul %2, %4
           yield %5
+        }
+        store c[6*i + j], %0
+      }
+    }
+  }
+  kernel attend attention(m: i) {
+    parallel i < n {
+      parallel j < 6 {
+        %0 = reduce sum k < 10 {
+          %1 = load wide[10*i + k]
+          %2 = convert.f32 %1
+          %3 = load b[j + 6*k]
+          %4 = convert.f32 %3
+          %5 = mul %2, %4
+          yield %5
+        }
+        %6 = load mask[j]
+        %7 = add %0, %6
+        store scores[10*i + j], %7
+      }
+      parallel x < 6 {
+        %8 = reduce sum r < 6 {
+          %9 = load scores[10*i + r]
+          %10 = load b[6*x + r]
+          %11 = convert.f32 %10
+          %12 = mul %9, %11
+          yield %12
+        }
+        store c[6*i + x], %8
+      }
+    }
+  }
+  kernel padded contraction(m: i; n: j; k: k; product: %5, %7; sum: %0) {
+    parallel i < n {
+      parallel j < 6 {
+        %0 = reduce sum k < 10 {
+          %1 = const.f32 0.0
+          %2 = load a[10*i + k]
+          %3 = convert.f32 %2
+          %4 = ne %3, %3
+          %5 = select %4, %1, %3
+          %6 = load b[j + 6*k]
+          %7 = convert.f32 %6
+          %8 = mul %5, %7
+          yield %8
         }
         store c[6*i + j], %0
       }
@@ -135,14 +182,25 @@ TEST_F(KernelWorkTest, LoopsOverPartsOfAnIndexAddEachElementOnce) {
 TEST_F(KernelWorkTest, TheProductIsOfTheArithmetic) {
   EXPECT_EQ(CountKernel(function_, 3).product, DType::kF32) << "an f64 that was narrowed";
   EXPECT_EQ(At(CountKernel(function_, 3).read_bytes, 3), 8 * 10 * 3 + 60);
+  for (const char* factor : {"f16", "i8"}) {
+    Parse(factor);
+    EXPECT_EQ(CountKernel(function_, 3).product, DType::kF32) << "an integer becomes an f32";
+  }
+}
+
+TEST_F(KernelWorkTest, AttentionIsOfItsFactors) {
   Parse("f16");
-  EXPECT_EQ(CountKernel(function_, 3).product, DType::kF16);
-  Parse("i8");
-  EXPECT_EQ(CountKernel(function_, 3).product, DType::kF32) << "an integer becomes a float";
+  EXPECT_EQ(CountKernel(function_, 4).product, DType::kF16) << "whatever mask and scores are";
+  Parse("f32");
+  EXPECT_EQ(CountKernel(function_, 4).product, DType::kF32) << "the wider factor";
+}
+
+TEST_F(KernelWorkTest, APaddedFactorIsWhatItWasStoredIn) {
+  EXPECT_EQ(CountKernel(function_, 5).product, DType::kF16);
 }
 
 TEST_F(KernelWorkTest, LoopsThatDependOnEachOtherAreNotCounted) {
-  const KernelCounts counts = CountKernel(function_, 4);
+  const KernelCounts counts = CountKernel(function_, 6);
   EXPECT_FALSE(counts.flops.valid());
   EXPECT_FALSE(counts.read_bytes.valid());
 }
