@@ -70,6 +70,9 @@ constexpr EnvVarInfo kTable[] = {
     {EnvVar::kCublasLtLibrary, "HALYARD_CUBLASLT_LIBRARY", "",
      "NVIDIA's library of matrix products, which `--vendor-libs` lets compete with generated "
      "kernels: a soname or a path. Unset: `libcublasLt.so.13` or `.12`, looked for like NVRTC."},
+    {EnvVar::kOneDnnLibrary, "HALYARD_ONEDNN_LIBRARY", "",
+     "oneDNN, which `halyard bench --op` times beside a CPU: a soname or a path. Unset: "
+     "`libdnnl.so.3` or `.2`."},
     {EnvVar::kSyntheticDevices, "HALYARD_SYNTHETIC_DEVICES", "",
      "A tool for tests: further devices of the CPU driver, `cpu:1`, `cpu:2`, ..., that stand for "
      "accelerators with memory of their own. Their options are separated by `;`, as in "

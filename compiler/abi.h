@@ -82,6 +82,8 @@ struct CompileOptions {
   bool allow_fallback = true;    // unsupported ops run in the interpreter, each reported
   // Products of a vendor's library (cuBLASLt) race against generated kernels. Needs `tune`.
   bool vendor_libraries = false;
+  // Where they take part, no generated kernel does: the library is what is to be timed.
+  bool only_vendor_libraries = false;
   Precision precision = Precision::kAsGiven;
   Precision io_precision = Precision::kAsGiven;  // of f32 inputs and outputs
   std::map<std::string, int64_t> symbol_values;  // fixed symbols: a program for exactly these sizes

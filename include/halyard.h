@@ -588,7 +588,8 @@ typedef struct hy_compile_desc {
                            on random data, and the faster is kept; takes seconds */
   uint32_t replan;      /* 1: place anew, even where the cache has a program */
   /* 1: on CUDA devices products of NVIDIA's cuBLASLt, where it is installed, race against generated kernels.
-   * A program that uses it also carries kernels for machines without that version of it. Needs tuning. */
+   * A program that uses it also carries kernels for machines without that version of it. Needs tuning.
+   * 2: where it can take part no generated kernel races, which tells what the library alone takes. */
   uint32_t vendor_libraries;
   /* With progress_context; may be NULL. Asked between passes, candidates and pieces of code, on any thread, also
    * on several at once. Not 0: the call ends soon, with HY_ABORTED. */

@@ -50,7 +50,8 @@ struct Item {
   std::optional<uint64_t> cluster;
   std::vector<ScheduleRecord> records;
   std::vector<ScheduleRecord> library_records;
-  ScheduledKernel first;  // the analytic model's choice
+  bool is_of_library = false;  // no other candidate may win
+  ScheduledKernel first;       // the analytic model's choice
   Key key;
 };
 
@@ -162,6 +163,11 @@ class Chooser {
         item.library_records.push_back(std::move(record));
       }
     }
+    if (state_.request->options.only_vendor_libraries && !item.library_records.empty()) {
+      item.is_of_library = true;
+      item.cluster.reset();  // placement goes by what the kernels of all candidates take
+      item.key.second = HashCombine(item.key.second, HashString("alone"));
+    }
     return OkStatus();
   }
 
@@ -204,7 +210,8 @@ class Chooser {
         const auto is_among = [&](const std::vector<ScheduleRecord>& records) {
           return std::find(records.begin(), records.end(), *record) != records.end();
         };
-        if (record.ok() && (is_among(item.records) || is_among(item.library_records))) {
+        if (record.ok() &&
+            ((!item.is_of_library && is_among(item.records)) || is_among(item.library_records))) {
           Choice& choice = choices_[item.key];
           choice = {*record, "fastest in an earlier race", nullptr, EarlierTimeOf(item)};
           continue;
@@ -214,9 +221,9 @@ class Chooser {
       race.function = &item.segment->function;
       race.device = device;
       race.cluster = item.cluster;
-      race.candidates.push_back(item.first);
+      if (!item.is_of_library) race.candidates.push_back(item.first);
       const size_t most = TargetOf(device).kind == TargetKind::kCpu ? kMostRaced : kMostRacedOnGpu;
-      for (size_t i = 1; i < item.records.size() && i < most; ++i) {
+      for (size_t i = 1; i < item.records.size() && i < most && !item.is_of_library; ++i) {
         HY_ASSIGN(ScheduledKernel next, schedule::BuildKernel(item.segment->function, item.kernel,
                                                               item.records[i], TargetOf(device)));
         race.candidates.push_back(std::move(next));
@@ -307,9 +314,11 @@ class Chooser {
     const size_t best = std::min_element(seconds.begin(), seconds.end()) - seconds.begin();
     choices_[key] = {
         race.candidates[best].record,
-        fmt::format("fastest of {} in a race at {:.1f} us, the analytic model's choice took "
-                    "{:.1f} us",
-                    seconds.size(), seconds[best] * 1e6, seconds[0] * 1e6),
+        fmt::format("fastest of {} in a race at {:.1f} us, the {} took {:.1f} us", seconds.size(),
+                    seconds[best] * 1e6,
+                    race.candidates[0].library_matmuls.empty() ? "analytic model's choice"
+                                                               : "library's own first choice",
+                    seconds[0] * 1e6),
         race.images[best], seconds[best]};
     state_.request->measurer->StoreChoice(race.device, key.second,
                                           schedule::FormatSchedule(race.candidates[best].record),

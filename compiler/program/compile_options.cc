@@ -9,6 +9,7 @@ uint64_t CompileOptions::Hash() const {
   std::string text =
       fmt::format("{}|{}|{}|{}|{}|{}", tune, fast_reductions, allow_fallback, vendor_libraries,
                   static_cast<int>(precision), static_cast<int>(io_precision));
+  if (only_vendor_libraries) text += "|alone";
   for (const auto& [name, value] : symbol_values) {
     text += fmt::format("|{}:{}={}", name.size(), name, value);
   }

@@ -34,14 +34,14 @@ class VendorLibrary : public EndToEnd {
                             {ValueInfo("y", kF32, {48, 32})}})
                        .str());
     x_ = numbers(48 * 32, 13);
-    expected_ = RunOf(CompileOn("cpu:0", false));
+    expected_ = RunOf(CompileOn("cpu:0", 0));
   }
   ~VendorLibrary() override {
     fake_.set_cublaslt_version(130100);
     fake_.reset();
   }
 
-  hy::Program CompileOn(const std::string& path, bool with_library, bool with_cache = false) {
+  hy::Program CompileOn(const std::string& path, uint32_t with_library, bool with_cache = false) {
     devices_.push_back(instance_.Open(path));
     hy_device_t* raw = devices_.back().get();
     hy_compile_desc desc = HY_COMPILE_DESC_INIT;
@@ -50,7 +50,7 @@ class VendorLibrary : public EndToEnd {
     desc.device_count = 1;
     desc.disable_cache = with_cache ? 0 : 1;
     desc.on_unsupported_op = HY_POLICY_ERROR;
-    desc.vendor_libraries = with_library ? 1 : 0;
+    desc.vendor_libraries = with_library;
     return hy::Program::Compile(instance_, desc);
   }
   std::vector<float> RunOf(const hy::Program& program) {
@@ -77,7 +77,7 @@ class VendorLibrary : public EndToEnd {
 
 TEST_F(VendorLibrary, WinsAndRuns) {
   for (const char* path : {"cuda:0?graph_commands=100", "cuda:0?graph_commands=1"}) {
-    const hy::Program program = CompileOn(path, true);
+    const hy::Program program = CompileOn(path, 1);
     const std::string schedules = program.Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT);
     EXPECT_THAT(schedules, testing::HasSubstr("gpu-library"));
     EXPECT_THAT(schedules, testing::HasSubstr("cuBLASLt 13.1.0"));
@@ -89,16 +89,30 @@ TEST_F(VendorLibrary, WinsAndRuns) {
   }
 }
 
+TEST_F(VendorLibrary, RacesAlone) {
+  const hy::Program program = CompileOn("cuda:0", 2, true);
+  const std::string schedules = program.Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT);
+  // Both products are the library's, and only its proposals raced for them.
+  EXPECT_THAT(schedules, testing::ContainsRegex("its products won 2 of [0-9]+ kernels"));
+  EXPECT_THAT(schedules, testing::ContainsRegex("gpu-library .*: fastest of [1-3] in a race at .*, "
+                                                "the library's own first choice took"));
+  ExpectNear(RunOf(program));
+  // What it took is no choice for other programs.
+  EXPECT_THAT(CompileOn("cuda:0", 1, true).Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT),
+              testing::Not(testing::HasSubstr("the library's own first choice")));
+  EXPECT_THROW(CompileOn("cuda:0", 3), hy::Error);
+}
+
 TEST_F(VendorLibrary, IsLeftOutUnlessAskedFor) {
   const long calls = Calls(), opened = fake_.call_count("cublasLtCreate");
-  ExpectNear(RunOf(CompileOn("cuda:0", false)));
+  ExpectNear(RunOf(CompileOn("cuda:0", 0)));
   EXPECT_EQ(Calls(), calls);
   EXPECT_EQ(fake_.call_count("cublasLtCreate"), opened);
 }
 
 TEST_F(VendorLibrary, KernelsStandInWhereASavedProgramFindsAnother) {
   const std::string file = Path("program");
-  CompileOn("cuda:0", true).Save(file);
+  CompileOn("cuda:0", 1).Save(file);
   hy_program_load_desc desc = HY_PROGRAM_LOAD_DESC_INIT;
   desc.path = hy::View(file);
   const auto load = [&] {
@@ -123,24 +137,24 @@ TEST_F(VendorLibrary, KernelsStandInWhereASavedProgramFindsAnother) {
 }
 
 TEST_F(VendorLibrary, AnEarlierRaceIsRemembered) {
-  const hy::Program first = CompileOn("cuda:0", true, true);
+  const hy::Program first = CompileOn("cuda:0", 1, true);
   ExpectNear(RunOf(first));
   // Without the program, but with the race; and without the library it is another race.
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ + "/cache")) {
     if (entry.path().extension() == ".hyp") std::filesystem::remove(entry.path());
   }
-  const hy::Program again = CompileOn("cuda:0", true, true);
+  const hy::Program again = CompileOn("cuda:0", 1, true);
   const std::string schedules = again.Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT);
   EXPECT_THAT(schedules, testing::ContainsRegex("gpu-library .*: fastest in an earlier race"));
   ExpectNear(RunOf(again));
-  const hy::Program without = CompileOn("cuda:0", false, true);
+  const hy::Program without = CompileOn("cuda:0", 0, true);
   EXPECT_THAT(without.Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT),
               testing::Not(testing::HasSubstr("gpu-library")));
 }
 
 TEST_F(VendorLibrary, WithoutItTheReportSaysWhy) {
   const drivers::cuda::ScopedVariable none("HALYARD_CUBLASLT_LIBRARY", "libnowhere.so.1");
-  const hy::Program program = CompileOn("cuda:0", true);
+  const hy::Program program = CompileOn("cuda:0", 1);
   EXPECT_THAT(program.Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT),
               testing::HasSubstr("No library takes part: Library 'libnowhere.so.1' cannot be"));
   ExpectNear(RunOf(program));

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs `halyard bench --op` for the ops it knows and compares the FLOPs and bytes of their kernels with what the op's
-definition says; then what wrong options say.
+definition says; then other libraries beside it, oneDNN itself and a stand-in for cuBLASLt; then what wrong options say.
 
-usage: bench_op.py HALYARD
+usage: bench_op.py HALYARD STANDIN
 """
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,18 +29,77 @@ CASES = [
 ]
 
 
+# On a CPU, with the real library. None: it has no such op.
+ONEDNN = [("matmul", "2x64x48x96", "f32", True), ("conv", "2x16x20x20x24x3", "f32", True), ("softmax", "3x40x100", "f32", True),
+          ("layernorm", "64x96", "f32", True), ("matmul", "64x48x96", "f64", False), ("layernorm", "64x96", "bf16", False),
+          ("gelu", "1000", "f32", False)]
+
+
+def rival_of(report):
+    [row] = report["rows"]
+    assert "error" not in row, row["error"]
+    [rival] = row["rivals"]
+    return row, rival
+
+
+def check_rivals(run, standin):
+    """Other libraries: measured and right, or said why not."""
+    quick = ["--runs", "5", "--warm-up", "0", "--seconds", "0.05", "--concurrency", "1"]
+
+    def bench(*arguments, **env):
+        done = run(*arguments, *quick, "-o", "json", **env)
+        assert done.returncode == 0, (arguments, done.stderr)
+        return json.loads(done.stdout)
+
+    for op, shape, dtype, has_op in ONEDNN:
+        row, rival = rival_of(bench("--op", op, "--shape", shape, "--dtype", dtype, "--no-tune"))
+        assert re.fullmatch(r"oneDNN [23]\.\d+\.\d+", rival["library"]), rival
+        if not has_op:
+            assert rival["error"].endswith(".") and "latency" not in rival, rival
+            continue
+        assert "error" not in rival, (op, rival)
+        assert rival["errors"]["max_abs_error"] < 1e-4 and 0 < rival["latency"]["min"], rival
+        assert abs(rival["ratio"] - rival["latency"]["p50"] / rival["ours"]["p50"]) < 1e-9, rival
+        flops = sum(group["flops"] for group in row["profile"]["groups"] if group["kind"] == "dispatch")
+        assert abs(rival["flops_per_s"] * rival["latency"]["p50"] - flops) < 1e-6 * flops, rival
+    # bf16 where the processor has it, else a sentence.
+    _, rival = rival_of(bench("--op", "matmul", "--shape", "64x48x96", "--dtype", "bf16", "--no-tune"))
+    assert "latency" in rival or "for this processor" in rival["error"], rival
+    # As many threads as Halyard has.
+    _, rival = rival_of(bench("--op", "matmul", "--shape", "64x48x96", "--device", "cpu:0?threads=1", "--no-tune"))
+    assert "OpenMP, 1 thread;" in rival["how"], rival
+    matmul = ["--op", "matmul", "--shape", "64x48x32"]
+    _, rival = rival_of(bench(*matmul, HALYARD_ONEDNN_LIBRARY="libnowhere.so.1"))
+    assert rival["library"] == "oneDNN" and "'libnowhere.so.1' cannot be opened" in rival["error"], rival
+    assert "rivals" not in bench(*matmul, "--no-rivals")["rows"][0]
+
+    cuda = {"HALYARD_CUDA_LIBRARY": standin, "HALYARD_CUBLASLT_LIBRARY": standin}
+    _, rival = rival_of(bench(*matmul, "--device", "cuda:0", **cuda))
+    assert rival["library"] == "cuBLASLt 13.1.0" and "error" not in rival, rival
+    assert rival["errors"]["max_abs_error"] < 1e-4 and rival["kernel_seconds"] > 0, rival
+    for arguments, env, why in [(matmul, {"HALYARD_CUBLASLT_LIBRARY": "libnowhere.so.1"}, "'libnowhere.so.1' cannot be opened"),
+                                ([*matmul, "--dtype", "f64"], {}, "no such product"),
+                                ([*matmul, "--no-tune"], {}, "--no-tune"),
+                                (["--op", "softmax", "--shape", "8x32"], {}, "matmul only")]:
+        _, rival = rival_of(bench(*arguments, "--device", "cuda:0", **{**cuda, **env}))
+        assert why in rival["error"] and "latency" not in rival, (arguments, rival)
+    text = run(*matmul, *quick, "--no-tune").stdout
+    assert "\nOther libraries on the same inputs, in turn with Halyard:\n" in text and "| cpu:0 | oneDNN " in text, text
+
+
 def main():
-    halyard = sys.argv[1]
+    halyard, standin = sys.argv[1:3]
     failures = 0
     with tempfile.TemporaryDirectory() as folder:
         env = dict(os.environ, HALYARD_CACHE_DIR=folder)
 
-        def run(*arguments):
-            return subprocess.run([halyard, "bench", *arguments], env=env, capture_output=True, text=True, timeout=120)
+        def run(*arguments, **more):
+            return subprocess.run([halyard, "bench", *arguments], env={**env, **more}, capture_output=True, text=True,
+                                  timeout=120)
 
         for op, shape, dtype, flops, size in CASES:
             done = run("--op", op, "--shape", shape, "--dtype", dtype, "--no-tune", "--runs", "5", "--warm-up", "0", "--seconds",
-                       "0.02", "-o", "json")
+                       "0.02", "--no-rivals", "-o", "json")
             row = json.loads(done.stdout)["rows"][0] if done.returncode == 0 else {"error": done.stderr}
             if "error" in row:
                 failures += 1
@@ -55,6 +115,7 @@ def main():
             if row["model"] != f"{op} {shape} {dtype}":
                 failures += 1
                 print(f"{op}: the row is called '{row['model']}'")
+        check_rivals(run, standin)
         for arguments, part in [(["--op", "fft", "--shape", "8"], "there are: matmul, conv"),
                                 (["--op", "matmul", "--shape", "8x8"], "MxNxK"),
                                 (["--op", "matmul", "--shape", "8x8x0"], "8x8x0"),

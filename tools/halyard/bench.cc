@@ -97,6 +97,7 @@ std::vector<Subject> SubjectsOf(const BenchArguments& options) {
   if (options.op.empty()) {
     if (!options.dtype.empty())
       throw CommandError(kWrongUsage, "--dtype is of --op; of models --precision can be chosen");
+    if (options.bench.no_rivals) throw CommandError(kWrongUsage, "--no-rivals is of --op");
     if (out.empty()) throw CommandError(kWrongUsage, "bench needs a model, or --op");
     return out;
   }
@@ -106,6 +107,7 @@ std::vector<Subject> SubjectsOf(const BenchArguments& options) {
   for (const std::string& shape : options.model.shapes) {
     const OpCase op = ParseOpCase(options.op, shape, options.dtype.empty() ? "f32" : options.dtype);
     for (Subject& subject : GridOf(of_ops, NameOf(op))) {
+      subject.bench.op = op;
       subject.bench.make_graph = [op](const hy::Instance& instance) {
         return MakeGraph(instance, op);
       };
@@ -346,6 +348,8 @@ Run AddBenchCommand(CLI::App& app) {
                     "Time without comparing the outputs with those of cpu:0");
   command->add_flag("--no-profile", options->bench.no_profile,
                     "Leave out the runs that time each command by itself");
+  command->add_flag("--no-rivals", options->bench.no_rivals,
+                    "With --op: leave out the libraries that compute the same (oneDNN, cuBLASLt)");
   command->add_option("--rtol", options->bench.rtol, "Relative tolerance of the comparison")
       ->check(IsTolerance)
       ->capture_default_str();

@@ -12,6 +12,7 @@
 #include "tools/halyard/bench_conditions.h"
 #include "tools/halyard/bench_profile.h"
 #include "tools/halyard/format.h"
+#include "tools/halyard/rival_report.h"
 
 namespace halyard::tools {
 namespace {
@@ -139,6 +140,7 @@ std::vector<std::string> Verdicts(const Json& row) {
         FormatSeconds(load["seconds"]).c_str(), FormatSignificant(load["served_per_s"]).c_str()));
   }
   AddProfileVerdicts(row, out);
+  for (std::string& verdict : RivalVerdicts(row)) out.push_back(std::move(verdict));
   return out;
 }
 
@@ -366,7 +368,7 @@ std::string FormatMarkdown(const Json& report) {
         "\n" + row["model"].get<std::string>() + " on " + row["device"].get<std::string>() + ":\n";
     for (const Json& verdict : row["verdicts"]) text += "- " + verdict.get<std::string>() + "\n";
   }
-  text += FormatConditions(report["rows"]);
+  text += FormatRivals(report["rows"]) + FormatConditions(report["rows"]);
   for (const Json& row : report["rows"])
     text += FormatLoads(row) + FormatMemory(row) + FormatProfile(row);
   return text;

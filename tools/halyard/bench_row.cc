@@ -8,6 +8,7 @@
 #include "base/dtype.h"
 #include "tools/halyard/bench_memory.h"
 #include "tools/halyard/bench_profile.h"
+#include "tools/halyard/bench_rivals.h"
 #include "tools/halyard/clock.h"
 #include "tools/halyard/compare.h"
 #include "tools/halyard/interrupt.h"
@@ -36,6 +37,17 @@ Json KnownProperties(const hy::Device& device, const std::string& prefix) {
   return json;
 }
 
+// The processors of a row without them: what a quota pauses is late for any device.
+std::vector<hy::Device> HostOf(const hy::Instance& instance,
+                               const std::vector<hy::Device>& devices) {
+  for (const hy::Device& device : devices) {
+    if (hy::ToString(device.info().path).starts_with("cpu:")) return {};
+  }
+  std::vector<hy::Device> host;
+  host.push_back(instance.Open("cpu:0"));
+  return host;
+}
+
 // Before the timed runs; AddStatesAfter completes it.
 Json ConditionsBefore(const std::vector<hy::Device>& devices) {
   Json list = Json::array();
@@ -53,6 +65,21 @@ Json ConditionsBefore(const std::vector<hy::Device>& devices) {
 void AddStatesAfter(const std::vector<hy::Device>& devices, Json* conditions) {
   for (size_t i = 0; i < devices.size(); ++i) {
     (*conditions)[i]["after"] = KnownProperties(devices[i], "state.");
+  }
+}
+
+// Adds what a quota did to the host, where it has one.
+void AddHost(Json before, const std::vector<hy::Device>& host, Json* conditions) {
+  AddStatesAfter(host, &before);
+  for (Json& device : before) {
+    if (!device["before"].contains("quota_pauses")) continue;
+    for (const char* when : {"before", "after"}) {
+      Json state = Json::object();
+      for (const char* name : {"quota_pauses", "quota_paused_s"}) state[name] = device[when][name];
+      device[when] = std::move(state);
+    }
+    device["is_host"] = true;
+    conditions->push_back(std::move(device));
   }
 }
 
@@ -205,25 +232,6 @@ Roofs StoredRoofs(const hy::Instance& instance, const std::vector<hy::Device>& d
                    path);
 }
 
-Json MeasureProfile(const Model& model, const Inputs& inputs, double plain_s,
-                    const std::vector<hy::Device>& devices) {
-  Runner runner(model, inputs, HY_TIME_COMMANDS);
-  ProfileOnce(runner);
-  std::vector<ProfiledRun> runs;
-  const Clock::time_point start = Clock::now();
-  while (!IsInterrupted() && runs.size() < kMostProfiledRuns &&
-         (runs.size() < kFewestProfiledRuns || SecondsSince(start) < kProfileSeconds)) {
-    runs.push_back(ProfileOnce(runner));
-  }
-  if (runs.empty()) return nullptr;
-  Json profile = SummarizeProfile(runs, plain_s, [&](const std::string& device) {
-    return StoredRoofs(model.instance, devices, device);
-  });
-  const Json report = Json::parse(model.program.Report(HY_REPORT_PLACEMENT, HY_FORMAT_JSON));
-  AddModelErrors(report.at("predictions"), &profile);
-  return profile;
-}
-
 }  // namespace
 
 // Runner ------------------------------------------------------------------------------------------
@@ -261,6 +269,25 @@ void Runner::Reset() {
   std::fill(outputs_.begin(), outputs_.end(), empty);
 }
 
+Json MeasureProfile(const Model& model, const Inputs& inputs, double plain_s,
+                    const std::vector<hy::Device>& devices) {
+  Runner runner(model, inputs, HY_TIME_COMMANDS);
+  ProfileOnce(runner);
+  std::vector<ProfiledRun> runs;
+  const Clock::time_point start = Clock::now();
+  while (!IsInterrupted() && runs.size() < kMostProfiledRuns &&
+         (runs.size() < kFewestProfiledRuns || SecondsSince(start) < kProfileSeconds)) {
+    runs.push_back(ProfileOnce(runner));
+  }
+  if (runs.empty()) return nullptr;
+  Json profile = SummarizeProfile(runs, plain_s, [&](const std::string& device) {
+    return StoredRoofs(model.instance, devices, device);
+  });
+  const Json report = Json::parse(model.program.Report(HY_REPORT_PLACEMENT, HY_FORMAT_JSON));
+  AddModelErrors(report.at("predictions"), &profile);
+  return profile;
+}
+
 // Rows --------------------------------------------------------------------------------------------
 
 std::vector<std::string> DevicesOfRow(const std::string& part) {
@@ -271,7 +298,7 @@ double TimedSeconds(const BenchOptions& options) {
   return options.warm_seconds + (options.runs > 0 ? 0 : options.seconds) +
          std::min(options.seconds, kClosedLoopSeconds) +
          static_cast<double>(options.rates.size()) * options.seconds +
-         (options.no_profile ? 0 : kProfileSeconds);
+         (options.no_profile ? 0 : kProfileSeconds) + RivalSeconds(options);
 }
 
 namespace {
@@ -337,6 +364,8 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
     progress.Tick();
   }
   row["conditions"] = ConditionsBefore(devices);
+  const std::vector<hy::Device> host = HostOf(model.instance, devices);
+  Json host_conditions = ConditionsBefore(host);
   std::vector<double> samples;
   progress.StartPhase("timed runs", options.runs > 0 ? 0 : options.seconds);
   start = Clock::now();
@@ -349,6 +378,7 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
   AddStatesAfter(devices, &row["conditions"]);
   row["state_before"] = MergedStates(row["conditions"], "before");
   row["state_after"] = MergedStates(row["conditions"], "after");
+  AddHost(std::move(host_conditions), host, &row["conditions"]);
   if (samples.empty()) return;
   row["latency"] = StatisticsJson(Describe(samples));
   if (!IsInterrupted()) MeasureLoads(options, model, inputs, devices, runner, progress, &row);
@@ -356,6 +386,10 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
     progress.StartPhase("profiled runs", kProfileSeconds);
     Json profile = MeasureProfile(model, inputs, row["latency"]["p50"], devices);
     if (profile.is_object()) row["profile"] = std::move(profile);  // else interrupted
+  }
+  if (!IsInterrupted() && RivalSeconds(options) > 0 && named.size() == 1) {
+    Json rivals = MeasureRivals(options, model_options, inputs, devices[0], runner, progress, row);
+    if (!rivals.empty()) row["rivals"] = std::move(rivals);
   }
   progress.StartPhase("writing it up");
   const size_t stride = samples.size() / 1000 + 1;

@@ -2,6 +2,9 @@
 // One row of `halyard bench`: one model on one device, opened, checked, timed and profiled.
 #pragma once
 
+#include <optional>
+
+#include "tools/halyard/bench_op.h"
 #include "tools/halyard/bench_progress.h"
 #include "tools/halyard/bench_report.h"
 #include "tools/halyard/inputs.h"
@@ -14,8 +17,9 @@ struct BenchOptions {
   int64_t concurrency = 2;
   std::vector<double> rates;  // of open loops: runs that are due per second
   double rtol = 1e-2, atol = 1e-3;
-  bool no_check = false, no_profile = false;
-  GraphMaker make_graph;  // of an op instead of a model file; may be empty
+  bool no_check = false, no_profile = false, no_rivals = false;
+  std::optional<OpCase> op;  // instead of a model file
+  GraphMaker make_graph;     // of the op; empty without
 };
 
 // A session with its inputs and room for outputs. One thread at a time.
@@ -33,6 +37,10 @@ class Runner {
   hy::Session session_;
   std::vector<hy_tensor> calls_, outputs_;
 };
+
+// The profile of some runs apart from the timed ones (SummarizeProfile); null when interrupted.
+Json MeasureProfile(const Model& model, const Inputs& inputs, double plain_s,
+                    const std::vector<hy::Device>& devices);
 
 // The devices that one part of --device names: "a+b" is one program placed over both, "auto" none.
 std::vector<std::string> DevicesOfRow(const std::string& part);

@@ -452,7 +452,7 @@ Model OpenModel(const ModelOptions& options, bool fix_shapes, const GraphMaker& 
       for (const auto& [device, bytes] : caps) limits.push_back({hy::View(device), bytes});
       desc.memory_caps = limits.data();
       desc.memory_cap_count = limits.size();
-      desc.vendor_libraries = options.vendor_libs ? 1 : 0;
+      desc.vendor_libraries = options.only_vendor_libs ? 2 : options.vendor_libs ? 1 : 0;
       desc.verify_plan = options.verify_plan ? 1 : 0;
       desc.replan = options.replan ? 1 : 0;
       desc.should_stop = options.should_stop;

@@ -58,6 +58,7 @@ struct ModelOptions {
   bool no_tune = false;
   bool no_cache = false;
   bool vendor_libs = false;
+  bool only_vendor_libs = false;          // no option: of rows of rivals
   std::string precision = "as-given";     // or "fp16"
   std::string io_precision = "as-given";  // or "fp16"
   std::vector<std::string> affinities;    // "PATTERN=DEVICE", "PATTERN=prefer:DEVICE", ...

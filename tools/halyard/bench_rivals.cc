@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/halyard/bench_rivals.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "tools/halyard/clock.h"
+#include "tools/halyard/compare.h"
+#include "tools/halyard/interrupt.h"
+#include "tools/halyard/rival_cublaslt.h"
+#include "tools/halyard/rival_onednn.h"
+#include "tools/halyard/rival_report.h"
+
+namespace halyard::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kRivalSeconds = 2, kBlockSeconds = 0.02;
+constexpr size_t kFewestBlocks = 5;
+
+// Runs that follow each other, after one that is not timed: threads and caches of the other side
+// have gone then.
+template <typename Run>
+void RunBlock(Run run, std::vector<double>* samples) {
+  run();
+  const Clock::time_point start = Clock::now();
+  do {
+    samples->push_back(run());
+  } while (!IsInterrupted() && SecondsSince(start) < kBlockSeconds);
+}
+
+// Threads that Halyard runs on the device.
+int WorkersOf(const hy::Device& device) {
+  for (const hy_property& field : device.Properties("compute.usable_worker_count")) {
+    if (field.source != HY_SOURCE_UNKNOWN) return static_cast<int>(field.integer);
+  }
+  return 1;
+}
+
+Json MeasureRival(const BenchOptions& options, Rival& rival, Runner& ours, BenchProgress& progress,
+                  const Json& row) {
+  Json json = Json::object();
+  rival.Run();
+  ours.Run();
+  const Comparison comparison =
+      Compare(rival.Result(), ours.Results()[0], options.rtol, options.atol);
+  json["how"] = rival.Describe();
+  if (!comparison.is_equal) {
+    json["error"] = "its result differs from Halyard's: " + comparison.difference;
+    return json;
+  }
+  json["errors"] = {{"max_abs_error", comparison.max_absolute},
+                    {"max_rel_error", comparison.max_relative}};
+  std::vector<double> our_samples, samples;
+  const Clock::time_point start = Clock::now();
+  for (size_t block = 0;
+       !IsInterrupted() && (block < kFewestBlocks || SecondsSince(start) < RivalSeconds(options));
+       ++block) {
+    RunBlock([&] { return ours.Run(); }, &our_samples);
+    RunBlock([&] { return rival.Run(); }, &samples);
+    progress.Tick();
+  }
+  if (our_samples.empty() || samples.empty()) return json;
+  json["ours"] = StatisticsJson(Describe(our_samples));
+  json["latency"] = StatisticsJson(Describe(samples));
+  if (!IsInterrupted()) AddRivalFigures(row, rival.KernelSeconds(), &json);
+  return json;
+}
+
+}  // namespace
+
+double RivalSeconds(const BenchOptions& options) {
+  return options.op && !options.no_rivals ? std::min(options.seconds, kRivalSeconds) : 0;
+}
+
+Json MeasureRivals(const BenchOptions& options, const ModelOptions& model_options,
+                   const Inputs& inputs, const hy::Device& device, Runner& ours,
+                   BenchProgress& progress, const Json& row) {
+  Json list = Json::array();
+  const std::string path = hy::ToString(device.info().path);
+  RivalOffer offer;
+  if (path.starts_with("cpu:")) {
+    offer = OfferOneDnn(*options.op, inputs.tensors(), WorkersOf(device));
+  } else if (path.starts_with("cuda:")) {
+    progress.StartPhase("compiling with cuBLASLt alone");
+    offer = OfferCublasLt(options, model_options, inputs);
+  } else {
+    return list;
+  }
+  Json json = {{"library", offer.library}};
+  if (!offer.rival) {
+    json["error"] = offer.why_not;
+  } else {
+    progress.StartPhase("in turn with " + offer.library, RivalSeconds(options));
+    try {
+      json.update(MeasureRival(options, *offer.rival, ours, progress, row));
+    } catch (const std::runtime_error& error) {  // of the library; the row is ours
+      json["error"] = error.what();
+    }
+  }
+  list.push_back(std::move(json));
+  return list;
+}
+
+}  // namespace halyard::tools

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// cuBLASLt beside a CUDA device: the product of the op as a program in which no kernel of ours may
+// take the library's place (hy_compile_desc.vendor_libraries = 2).
+#pragma once
+
+#include "tools/halyard/bench_row.h"
+#include "tools/halyard/rival.h"
+
+namespace halyard::tools {
+
+// `model_options`: of the row. What is given is borrowed.
+RivalOffer OfferCublasLt(const BenchOptions& options, ModelOptions model_options,
+                         const Inputs& inputs);
+
+}  // namespace halyard::tools
