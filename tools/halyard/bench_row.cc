@@ -72,7 +72,8 @@ void AddStatesAfter(const std::vector<hy::Device>& devices, Json* conditions) {
 void AddHost(Json before, const std::vector<hy::Device>& host, Json* conditions) {
   AddStatesAfter(host, &before);
   for (Json& device : before) {
-    if (!device["before"].contains("quota_pauses")) continue;
+    if (!device["before"].contains("quota_pauses") || !device["after"].contains("quota_pauses"))
+      continue;
     for (const char* when : {"before", "after"}) {
       Json state = Json::object();
       for (const char* name : {"quota_pauses", "quota_paused_s"}) state[name] = device[when][name];
