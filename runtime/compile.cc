@@ -163,18 +163,14 @@ Result<program::Program> CompileNow(const Instance& instance, const CompileJob& 
   request.options = job.options;
   HalMeasurer measurer(job.devices, cache, job.should_stop);
   if (job.options.tune) request.measurer = &measurer;
-  place::Machine machine;
-  if (job.devices.size() > 1) {
-    std::vector<std::string> notes;
-    std::vector<std::string> opened_as;
-    for (const Ref<hal::Device>& device : job.devices) {
-      opened_as.push_back(instance.OpenedAs(*device));
-    }
-    machine = StoredMachine(request.devices, job.use_cache ? instance.CacheFolder() : "", &notes,
-                            opened_as);
-    for (const std::string& note : notes) instance.Log(LogLevel::kWarning, note);
-    request.machine = &machine;
-  }
+  std::vector<std::string> notes, opened_as;
+  for (const Ref<hal::Device>& device : job.devices)
+    opened_as.push_back(instance.OpenedAs(*device));
+  const place::Machine machine = StoredMachine(
+      request.devices, job.use_cache ? instance.CacheFolder() : "", &notes, opened_as);
+  request.machine = &machine;
+  if (job.devices.size() == 1) notes.clear();  // there it decides nothing
+  for (const std::string& note : notes) instance.Log(LogLevel::kWarning, note);
   for (const Ref<hal::Device>& device : job.devices) {
     request.memory_limits.push_back(PlacedMemoryBytes(*device));
   }
@@ -188,6 +184,7 @@ Result<program::Program> CompileNow(const Instance& instance, const CompileJob& 
     phases.push_back({"tune (within the above)", measurer.seconds()});
   }
   program::Program& program = result.program;
+  for (const std::string& note : notes) program.records.push_back({"placement", "machine", note});
   program.content_hash = key;
   if (program.model_name.empty()) program.model_name = DisplayName(job.source);
   for (const std::string& fallback : job.fallbacks) {
@@ -439,6 +436,7 @@ Result<std::shared_ptr<LoadedProgram>> Compile(std::shared_ptr<Instance> instanc
   if (job.warns_of_fallbacks) WarnOfFallbacks(*instance, loaded->program());
   if (job.warns_of_placement) WarnOfUnmatchedWishes(*instance, loaded->program());
   loaded->SetMemoryCaps(CapsOf(job));
+  loaded->SetTimingCache(cache);
   if (loaded->program().symbols.empty()) HY_TRY(CheckMemoryCaps(*loaded, {}));
   if (instance->options().on_missing_device != FallbackPolicy::kError) {
     loaded->SetReplanner(

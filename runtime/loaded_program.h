@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "compiler/program/program.h"
 #include "hal/device.h"
+#include "runtime/cache.h"
 #include "runtime/transfer_path.h"
 #include "runtime/variants.h"
 
@@ -46,6 +47,9 @@ class LoadedProgram {
   // Limits by device name; empty: none. Before it is shared.
   void SetMemoryCaps(std::map<std::string, int64_t> caps) { memory_caps_ = std::move(caps); }
   const std::map<std::string, int64_t>& memory_caps() const { return memory_caps_; }
+  // Where times of its kernels go; null: nowhere. Before it is shared.
+  void SetTimingCache(std::shared_ptr<Cache> cache) { timing_cache_ = std::move(cache); }
+  const std::shared_ptr<Cache>& timing_cache() const { return timing_cache_; }
   // Before it is shared.
   void AddRecord(program::Record record) { program_.records.push_back(std::move(record)); }
 
@@ -83,6 +87,7 @@ class LoadedProgram {
   std::vector<TransferPath> paths_;                 // from, to; of pairs that the program uses
   std::vector<Phase> phases_;
   std::map<std::string, int64_t> memory_caps_;
+  std::shared_ptr<Cache> timing_cache_;
   Replanner replanner_;
   std::mutex replan_mutex_;  // held while compiling, so that it happens once
   std::shared_ptr<LoadedProgram> replacement_;

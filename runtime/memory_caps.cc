@@ -30,15 +30,29 @@ int64_t OwnBytes(const DeviceMemory& memory) {
   return Sum({memory.constant_bytes, memory.activation_bytes, memory.io_bytes});
 }
 
-Status CheckCap(const DeviceMemory& memory, const std::map<std::string, int64_t>& caps) {
+// What ends a refusal: where one weight alone is too large, nothing that placement does helps.
+std::string LargestWeight(const program::Program& program, const std::string& device,
+                          int64_t limit) {
+  int64_t most = 0;
+  for (const program::Constant& constant : program.constants) {
+    if (program.devices[constant.device].name != device) continue;
+    most = std::max(most, static_cast<int64_t>(constant.size_bytes));
+  }
+  if (most <= limit) return "";
+  return fmt::format(": one weight alone takes {}, and a weight streams as a whole", most);
+}
+
+Status CheckCap(const program::Program& program, const DeviceMemory& memory,
+                const std::map<std::string, int64_t>& caps) {
   const auto cap = caps.find(memory.device);
   const int64_t total = CappedBytes(memory);
   if (cap == caps.end() || total <= cap->second) return OkStatus();
   return OutOfMemory(
       "The program needs {} bytes of '{}' ({} of weights, {} of activations, {} of inputs and "
-      "outputs, {} of staging memory); the cap is {}, {} too few.",
+      "outputs, {} of staging memory); the cap is {}, {} too few{}.",
       total, memory.device, memory.constant_bytes, memory.activation_bytes, memory.io_bytes,
-      memory.staging_bytes, cap->second, total - cap->second);
+      memory.staging_bytes, cap->second, total - cap->second,
+      LargestWeight(program, memory.device, cap->second));
 }
 
 }  // namespace
@@ -85,13 +99,13 @@ MemoryJudge MakeMemoryJudge(std::vector<Ref<hal::Device>> devices,
       }
       verdict.excess.push_back(excess);
       if (!verdict.failure.ok()) continue;
-      verdict.failure = CheckCap(memory[d], caps);
+      verdict.failure = CheckCap(program, memory[d], caps);
       if (!verdict.failure.ok() || own == 0 || needed <= own) continue;
       verdict.failure = OutOfMemory(
           "The program needs {} bytes of '{}' ({} of weights, {} of activations, {} of inputs and "
-          "outputs); the device has {}, {} too few.",
+          "outputs); the device has {}, {} too few{}.",
           needed, memory[d].device, memory[d].constant_bytes, memory[d].activation_bytes,
-          memory[d].io_bytes, own, needed - own);
+          memory[d].io_bytes, own, needed - own, LargestWeight(program, memory[d].device, own));
     }
     return verdict;
   };
@@ -102,7 +116,7 @@ Status CheckMemoryCaps(const LoadedProgram& program,
   const std::map<std::string, int64_t>& caps = program.memory_caps();
   if (caps.empty()) return OkStatus();
   HY_ASSIGN(const auto memory, PredictMemory(program, symbols));
-  for (const DeviceMemory& device : memory) HY_TRY(CheckCap(device, caps));
+  for (const DeviceMemory& device : memory) HY_TRY(CheckCap(program.program(), device, caps));
   return OkStatus();
 }
 

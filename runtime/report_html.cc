@@ -19,7 +19,7 @@ constexpr std::string_view kHead = R"(<style>
 body { font: 14px sans-serif; margin: 2em; color: #222; }
 table { border-collapse: collapse; } td, th { padding: 2px 10px; text-align: left; vertical-align: top; }
 th { cursor: pointer; border-bottom: 2px solid #888; } tr:nth-child(even) { background: #f4f4f4; }
-td.number { text-align: right; } svg { background: #fafafa; } svg text { font: 11px monospace; }
+td.number { text-align: right; } td.device { white-space: nowrap; } td { overflow-wrap: anywhere; } svg { background: #fafafa; } svg text { font: 11px monospace; }
 .swatch { display: inline-block; width: 1em; height: 1em; vertical-align: middle; }
 </style>
 <script>
@@ -83,7 +83,7 @@ class Page {
     }
     Add("<p>");
     for (size_t d = 0; d < program_.devices.size(); ++d) {
-      Add("<span class=\"swatch\" style=\"background:{}\"></span> {} ({}) ", ColourOf(d),
+      Add("<span class=\"swatch\" style=\"background:{}\"></span> {} ({})<br>\n", ColourOf(d),
           EscapeHtml(program_.devices[d].name), EscapeHtml(program_.devices[d].identity));
     }
     Add("</p>\n");

@@ -98,13 +98,12 @@ std::string FormatPrice(double seconds) {
                      : fmt::format("costs {}", FormatSeconds(seconds));
 }
 
-std::string DescribeItem(const Plan& plan, size_t i) {
+// Why the item is where it is, and what else there is.
+std::string DescribeReasons(const Plan& plan, size_t i) {
   const Decision& decision = plan.decisions[i];
   const Cost& cost = plan.costs[i][decision.device];
-  std::string out =
-      fmt::format("{} -> {}: {}; {} ({})", plan.item_names[i], plan.device_names[decision.device],
-                  DecidedInWords(decision.decided_by), FormatSeconds(cost.seconds),
-                  place::FormatSource(cost.source));
+  std::string out = fmt::format("{}; {} ({})", DecidedInWords(decision.decided_by),
+                                FormatSeconds(cost.seconds), place::FormatSource(cost.source));
   if (decision.transfer_seconds > 0) {
     out += fmt::format(" and {} of transfers", FormatSeconds(decision.transfer_seconds));
   }
@@ -122,6 +121,11 @@ std::string DescribeItem(const Plan& plan, size_t i) {
                        100 * missing.seconds / std::max(plan.makespan_seconds, 1e-12));
   }
   return out;
+}
+
+std::string DescribeItem(const Plan& plan, size_t i) {
+  return fmt::format("{} -> {}: {}", plan.item_names[i],
+                     plan.device_names[plan.decisions[i].device], DescribeReasons(plan, i));
 }
 
 template <typename... Args>
@@ -334,11 +338,33 @@ std::string PlanHtml(const Plan& plan) {
         "#bbb");
   }
   add("</svg>\n");
-  // A line per device; a box per cluster from its simulated start to its end.
+  for (const place::Price& price : plan.prices) {
+    out += fmt::format("<p>The wish '{}' {} ({}).</p>\n", EscapeHtml(price.affinity),
+                       FormatPrice(price.seconds), Counted(price.items, "cluster"));
+  }
+  head({"device", "clusters", "busy us"});
+  for (size_t d = 0; d < plan.devices.size(); ++d) {
+    out += fmt::format(
+        "<tr><td class=\"device\"><span class=\"swatch\" style=\"background:{}\"></span> "
+        "{}</td><td class=\"number\">{}</td><td class=\"number\">{:.2f}</td></tr>\n",
+        ColourOf(d), EscapeHtml(plan.device_names[d]), plan.devices[d].items,
+        plan.devices[d].busy_seconds * 1e6);
+  }
+  add("</tbody></table>\n");
+  head({"memory", "weights", "activations", "limit"});
+  for (size_t m = 0; m < plan.memories.size(); ++m) {
+    const place::MemoryLoad& load = plan.memories[m];
+    out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+                       EscapeHtml(plan.memory_names[m]), FormatBytes(load.weight_bytes),
+                       FormatBytes(load.activation_bytes),
+                       load.cap_bytes > 0 ? FormatBytes(load.cap_bytes) : "none");
+  }
+  add("</tbody></table>\n");
+  // A line per device; a box per cluster from its simulated start to its end; the time below.
   add("<h3>Simulated run</h3>\n");
   constexpr double kLineWidth = 900, kLineLeft = 90;
   out += fmt::format("<svg width=\"{}\" height=\"{}\">\n", kLineLeft + kLineWidth,
-                     24 * plan.devices.size() + 8);
+                     24 * plan.devices.size() + 28);
   for (size_t d = 0; d < plan.devices.size(); ++d) {
     out += fmt::format("<text x=\"0\" y=\"{}\">{}</text>\n", 24 * d + 17,
                        EscapeHtml(plan.device_names[d]));
@@ -353,6 +379,14 @@ std::string PlanHtml(const Plan& plan) {
         kLineLeft + decision.start_seconds * scale, 24 * decision.device + 4,
         std::max(seconds * scale, 0.2), ColourOf(decision.device), EscapeHtml(plan.item_names[i]),
         FormatSeconds(seconds));
+  }
+  constexpr int kTicks = 4;
+  for (int t = 0; t <= kTicks; ++t) {
+    const double share = static_cast<double>(t) / kTicks;
+    const char* anchor = t == 0 ? "start" : t == kTicks ? "end" : "middle";
+    out += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"{}\">{}</text>\n",
+                       kLineLeft + kLineWidth * share, 24 * plan.devices.size() + 20, anchor,
+                       FormatSeconds(plan.makespan_seconds * share));
   }
   add("</svg>\n");
   if (!plan.transfers.empty()) {
@@ -374,14 +408,15 @@ std::string PlanHtml(const Plan& plan) {
   for (size_t i = 0; i < plan.decisions.size(); ++i) {
     const Decision& decision = plan.decisions[i];
     out += fmt::format(
-        "<tr><td class=\"number\">{}</td><td>{}</td><td><span class=\"swatch\" "
-        "style=\"background:{}\"></span> {}</td><td class=\"number\">{:.2f}</td><td "
+        "<tr><td class=\"number\">{}</td><td>{}</td><td class=\"device\"><span "
+        "class=\"swatch\" style=\"background:{}\"></span> {}</td><td "
+        "class=\"number\">{:.2f}</td><td "
         "class=\"number\">{:.2f}</td><td class=\"number\">{}</td><td>{}</td></tr>\n",
         i, EscapeHtml(plan.item_names[i]), ColourOf(decision.device),
         EscapeHtml(plan.device_names[decision.device]),
         plan.costs[i][decision.device].seconds * 1e6, decision.transfer_seconds * 1e6,
         decision.rival == place::kNone ? "" : fmt::format("{:.2f}", decision.margin_seconds * 1e6),
-        EscapeHtml(DescribeItem(plan, i)));
+        EscapeHtml(DescribeReasons(plan, i)));
   }
   add("</tbody></table>\n");
   return out;

@@ -75,7 +75,10 @@ Session::Session(std::shared_ptr<LoadedProgram> program, SessionOptions options)
   symbols_.resize(program_->program().symbols.size());
 }
 
-Session::~Session() { WaitIdle(); }
+Session::~Session() {
+  WaitIdle();
+  run_times_.Store();
+}
 
 void Session::WaitIdle() {
   if (!in_flight_) return;
@@ -726,6 +729,7 @@ Status Session::FinishTimedRun() {
     profile_->AddTensor(TimedKind::kOutput, "outputs", *last_.device, bytes, start_ns,
                         profile_->NowNs());
   }
+  run_times_.Add(current_->program, *profile_);
   return OkStatus();
 }
 

@@ -16,6 +16,7 @@
 #include "runtime/poison.h"
 #include "runtime/recording.h"
 #include "runtime/run_profile.h"
+#include "runtime/run_times.h"
 #include "runtime/symbol_binding.h"
 
 namespace halyard::runtime {
@@ -189,6 +190,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool is_behind_ = false;  // the run being submitted waits for the one in flight on the device
   std::vector<Ref<hal::CommandTime>>* times_ = nullptr;  // of the run being submitted
   std::shared_ptr<RunProfile> profile_;  // of the run being submitted, with time_commands
+  RunTimes run_times_;                   // of all those runs
 };
 
 }  // namespace halyard::runtime

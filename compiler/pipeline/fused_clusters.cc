@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/union_find.h"
 #include "compiler/loop/lowering.h"
 #include "compiler/passes/loop_fuse.h"
 #include "compiler/pipeline/place_clusters.h"
@@ -19,9 +20,7 @@ namespace {
 using graph::kNone;
 using graph::NodeId;
 
-// `wishes`: per node; clusters of different ones stay apart.
-std::vector<uint32_t> JoinClusters(const CompileState& state,
-                                   const std::vector<std::string>& wishes) {
+std::vector<uint32_t> JoinClusters(const CompileState& state) {
   std::map<std::string_view, std::set<uint32_t>> kernels_of_name;
   std::set<NodeId> interpreted;
   uint32_t kernels = 0;
@@ -42,6 +41,7 @@ std::vector<uint32_t> JoinClusters(const CompileState& state,
     kernels_of[state.cluster_of[id]].insert(found->second.begin(), found->second.end());
   }
   // Whole clusters of one kernel are convex together, as the kernel is.
+  const std::vector<std::string> wishes = WishesOf(state);
   std::map<std::pair<uint32_t, std::string_view>, uint32_t> first_of;  // kernel and wish: a cluster
   std::map<uint32_t, uint32_t> root_of;
   std::map<uint32_t, uint32_t> numbers;  // of roots, in node order
@@ -60,6 +60,44 @@ std::vector<uint32_t> JoinClusters(const CompileState& state,
   return joined;
 }
 
+// Per node the kernels that have its name, as one number: kernels that share a node are one, such
+// as a product and the copy that packs its operand. Nodes of no kernel, or of two devices, keep
+// their clusters.
+std::vector<uint32_t> KernelClusters(const CompileState& state) {
+  std::vector<uint32_t> parent, devices;  // of kernels
+  std::map<std::string_view, uint32_t> first_of;
+  std::set<std::string_view> apart;
+  std::set<NodeId> interpreted;
+  for (const Segment& segment : state.segments) {
+    if (segment.is_interpreted) interpreted.insert(segment.interpreted_node);
+    for (const loop::Kernel& kernel : segment.function.kernels) {
+      const auto own = static_cast<uint32_t>(parent.size());
+      parent.push_back(own);
+      devices.push_back(segment.device);
+      for (const std::string& name : kernel.nodes) {
+        const uint32_t first = first_of.try_emplace(name, own).first->second;
+        if (devices[first] != segment.device) {
+          apart.insert(name);
+        } else {
+          parent[FindRoot(parent, own)] = FindRoot(parent, first);
+        }
+      }
+    }
+  }
+  std::map<std::pair<bool, uint32_t>, uint32_t> numbers;  // of kernels and of clusters
+  std::vector<uint32_t> out(state.cluster_of.size(), kNone);
+  for (const NodeId id : state.module.entry().nodes) {
+    const graph::Node& node = state.module.nodes[id];
+    const auto found = first_of.find(node.name);
+    const bool is_kernel = node.constant == kNone && interpreted.count(id) == 0 &&
+                           found != first_of.end() && apart.count(node.name) == 0;
+    const uint32_t number = is_kernel ? FindRoot(parent, found->second) : state.cluster_of[id];
+    out[id] = numbers.try_emplace({is_kernel, number}, static_cast<uint32_t>(numbers.size()))
+                  .first->second;
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<std::vector<uint32_t>> FusedClusters(CompileState& state) {
@@ -74,8 +112,7 @@ Result<std::vector<uint32_t>> FusedClusters(CompileState& state) {
     return OkStatus();
   };
   const Status fused = fuse();
-  std::vector<uint32_t> joined =
-      fused.ok() ? JoinClusters(state, WishesOf(state)) : std::vector<uint32_t>();
+  std::vector<uint32_t> joined = fused.ok() ? JoinClusters(state) : std::vector<uint32_t>();
   state.segments.clear();
   state.module.graphs.resize(graphs);
   state.program.records.resize(records);
@@ -89,14 +126,13 @@ Status PredictKernels(CompileState& state) {
   if (state.predictions.empty() || !std::all_of(order.begin(), order.end(), is_clustered)) {
     return OkStatus();
   }
-  const std::vector<std::string> no_wishes(state.module.nodes.size());
-  const std::vector<uint32_t> joined = JoinClusters(state, no_wishes);
-  std::map<uint32_t, uint32_t> devices;  // of joined clusters
+  const std::vector<uint32_t> kernels = KernelClusters(state);
+  std::map<uint32_t, uint32_t> devices;
   for (const NodeId id : order) {
     if (state.module.nodes[id].constant != kNone) continue;
-    devices[joined[id]] = state.device_of[state.cluster_of[id]];
+    devices[kernels[id]] = state.device_of[state.cluster_of[id]];
   }
-  state.cluster_of = joined;
+  state.cluster_of = kernels;
   state.refusals.clear();  // of clusters that are no more
   std::vector<std::string> notes;
   std::vector<uint32_t> cluster_of_item;
@@ -108,7 +144,7 @@ Status PredictKernels(CompileState& state) {
   for (size_t i = 0; i < cluster_of_item.size(); ++i) {
     const place::Item& item = problem.items[i];
     const place::Cost& cost = item.costs[devices[cluster_of_item[i]]];
-    state.predictions[cluster_of_item[i]] = {item.op_class, cost.seconds, cost.source};
+    state.predictions[cluster_of_item[i]] = {item.op_class, cost.seconds, cost.source, item.key};
   }
   return OkStatus();
 }

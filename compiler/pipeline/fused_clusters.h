@@ -16,9 +16,9 @@ namespace halyard::pipeline {
 // different wishes. Needs device_of; leaves the state as it was, but for expressions in the arena.
 Result<std::vector<uint32_t>> FusedClusters(CompileState& state);
 
-// After fusion: the clusters become those that the kernels of `segments` are, wishes or not, and
+// After fusion: the clusters become what the kernels of `segments` are, wishes or not, and
 // `predictions` what placement's model expects of them. That is what times are kept by and compared
-// with, also where placement itself knew parts only.
+// with, also where placement itself knew other parts.
 Status PredictKernels(CompileState& state);
 
 }  // namespace halyard::pipeline

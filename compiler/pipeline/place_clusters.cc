@@ -474,7 +474,7 @@ void AssignDevices(CompileState& state, const Placement& placement) {
     const place::Item& item = placement.problem.items[i];
     state.device_of[cluster] = device;
     state.predictions[cluster] = {item.op_class, item.costs[device].seconds,
-                                  item.costs[device].source};
+                                  item.costs[device].source, item.key};
   }
 }
 

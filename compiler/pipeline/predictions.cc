@@ -41,6 +41,7 @@ void RecordPredictions(CompileState& state) {
   }
   std::map<uint32_t, place::KernelPrediction> joined;
   std::map<uint32_t, double> longest;
+  std::map<uint32_t, size_t> counts;  // of clusters
   for (uint32_t i = 0; i < labels.size(); ++i) {
     joined[FindRoot(parent, clusters + i)].labels.emplace_back(labels[i]);
   }
@@ -49,6 +50,7 @@ void RecordPredictions(CompileState& state) {
     if (found == joined.end()) continue;
     const ClusterPrediction& one = state.predictions[cluster];
     found->second.seconds += one.seconds;
+    if (one.seconds > 0) found->second.key = ++counts[found->first] == 1 ? one.key : 0;
     double& most = longest[found->first];
     if (one.seconds < most) continue;
     most = one.seconds;

@@ -51,6 +51,7 @@ struct ClusterPrediction {
   place::OpClass op_class = place::OpClass::kPointwise;
   double seconds = 0;
   place::Source source = place::Source::kDefault;
+  uint64_t key = 0;  // what the timing cache is asked by
 };
 
 // How a compilation deals with the limits of the devices' memories

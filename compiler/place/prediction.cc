@@ -31,8 +31,9 @@ std::string_view TakeWord(std::string_view* rest) {
 }  // namespace
 
 std::string FormatPrediction(const KernelPrediction& prediction) {
-  std::string out = fmt::format("{} {} {}", FormatOpClass(prediction.op_class), prediction.seconds,
-                                FormatSource(prediction.source));
+  std::string out =
+      fmt::format("{} {} {} {:016x}", FormatOpClass(prediction.op_class), prediction.seconds,
+                  FormatSource(prediction.source), prediction.key);
   for (const std::string& label : prediction.labels) out += ' ' + label;
   return out;
 }
@@ -54,6 +55,12 @@ Result<KernelPrediction> ParsePrediction(std::string_view text) {
   const auto known_source = FindName<Source>(source, 4, FormatSource);
   if (!known_source) return InvalidArgument("'{}' is no source of a cost.", source);
   out.source = *known_source;
+  const std::string_view key = TakeWord(&text);
+  const auto [key_end, key_error] =
+      std::from_chars(key.data(), key.data() + key.size(), out.key, 16);
+  if (key_error != std::errc() || key_end != key.data() + key.size() || key.size() != 16) {
+    return InvalidArgument("'{}' is no key of a cluster.", key);
+  }
   while (!text.empty()) out.labels.emplace_back(TakeWord(&text));
   if (out.labels.empty()) return InvalidArgument("The prediction names no kernel.");
   return out;

@@ -3,6 +3,7 @@
 // of a record of kind "predicted"; and the model's error where the kernels were timed.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -23,12 +24,13 @@ struct KernelPrediction {
   OpClass op_class = OpClass::kPointwise;  // of what is expected to take longest
   double seconds = 0;                      // of one run of all of them
   Source source = Source::kDefault;        // of the cost of what takes longest
-  std::vector<std::string> labels;         // of their commands; names without spaces
+  uint64_t key = 0;  // what the timing cache is asked by, if they are one cluster; 0: they are not
+  std::vector<std::string> labels;  // of their commands; names without spaces
   friend bool operator==(const KernelPrediction&, const KernelPrediction&) = default;
 };
 
-// "contraction 1.5e-05 default first second". Parse is the inverse; INVALID_ARGUMENT says what is
-// wrong.
+// "contraction 1.5e-05 default 00a1b2c3d4e5f607 first second". Parse is the inverse;
+// INVALID_ARGUMENT says what is wrong.
 std::string FormatPrediction(const KernelPrediction& prediction);
 Result<KernelPrediction> ParsePrediction(std::string_view text);
 

@@ -192,15 +192,29 @@ place::Machine StoredMachine(std::span<const program::Device> devices,
   if (cache_folder.empty()) return defaults;
   const auto report = LoadProbes(cache_folder);
   if (!report.ok()) {
-    notes->push_back(report.status().ToLine());
+    notes->push_back(
+        fmt::format("stored probes are not used, placement takes defaults until `halyard devices "
+                    "--probe` has measured anew: {}",
+                    report.status().ToLine()));
     return defaults;
   }
   for (size_t d = 0; d < defaults.devices.size(); ++d) {
     const place::Device& device = defaults.devices[d];
     const DeviceProbe* probe = report->Find(device.name, device.identity);
-    if (!probe || probe->lacks == 0) continue;
     const std::string path = opened_as.empty() ? device.name : opened_as[d];
     const char* quote = path.find_first_of("?&") == std::string::npos ? "" : "'";  // of the shell
+    if (probe == nullptr) {
+      const auto other =
+          std::find_if(report->devices.begin(), report->devices.end(),
+                       [&](const DeviceProbe& stored) { return stored.path == device.name; });
+      if (other == report->devices.end()) continue;
+      notes->push_back(fmt::format(
+          "the stored probe of '{}' is of another device ({}); placement takes defaults "
+          "until `halyard devices --probe {}{}{}` has measured this one",
+          device.name, other->identity, quote, path, quote));
+      continue;
+    }
+    if (probe->lacks == 0) continue;
     notes->push_back(
         fmt::format("the stored probe of '{}' lacks {}; placement takes defaults for that until "
                     "`halyard devices --probe {}{}{}` has measured it",

@@ -530,17 +530,65 @@ TEST_F(EndToEndGpus, AModelRunsOverAllDriversAtOnce) {
   }
 }
 
-// What races measured is what a replan asks for first; without one nothing changes.
+// What races and timed runs measured is what a replan asks for; without one nothing changes.
 TEST_F(EndToEndDevices, MeasuredTimesArePlannedWithWhenAReplanIsAskedFor) {
-  const std::string explain = "explain " HALYARD_SOURCE_DIR
-                              "/examples/digits/digits.onnx --device cpu:0 --shape batch=8 --json ";
-  const auto has_measured = [](const std::string& report) {
-    return report.find("\"source\": \"measured\"") != std::string::npos;
+  const std::string model =
+      HALYARD_SOURCE_DIR "/examples/digits/digits.onnx --device cpu:0 --shape batch=64 ";
+  const auto count_measured = [&](const std::string& options) {
+    const std::string report = Run("explain " + model + options + " --json");
+    EXPECT_EQ(status_, 0) << report;
+    size_t count = 0;
+    for (size_t at = report.find("\"source\": \"measured\""); at != std::string::npos;
+         at = report.find("\"source\": \"measured\"", at + 1)) {
+      ++count;
+    }
+    return count;
   };
-  EXPECT_FALSE(has_measured(Run(explain)));
-  ASSERT_EQ(status_, 0);
-  EXPECT_FALSE(has_measured(Run(explain)));
-  EXPECT_TRUE(has_measured(Run(explain + "--replan")));
+  EXPECT_EQ(count_measured("--no-tune"), 0u);
+  EXPECT_EQ(count_measured("--no-tune --replan"), 0u);
+  Run("bench " + model + "--no-tune --seconds 0.05 --warm-up 0 --concurrency 1");
+  EXPECT_EQ(status_, 0);
+  EXPECT_EQ(count_measured("--no-tune"), 0u);
+  EXPECT_EQ(count_measured("--no-tune --replan"), 6u);  // all of its products
+  setenv("HALYARD_CACHE_DIR", Path("other").c_str(), 1);
+  EXPECT_EQ(count_measured(""), 0u);  // races
+  EXPECT_GT(count_measured("--replan"), 0u);
+  setenv("HALYARD_CACHE_DIR", Path("cache").c_str(), 1);
+}
+
+TEST_F(EndToEndDevices, ProbesThatCannotBeUsedAreToldWithWhatStandsInForThem) {
+  UseDevices("threads=1&memory_bytes=4000000;threads=1");
+  Write("chain.onnx", Chain().str());
+  std::vector<hy::Device> devices;
+  devices.push_back(instance_.Open("cpu:1"));
+  hy_probe_desc desc = HY_PROBE_DESC_INIT;
+  desc.no_kernels = 1;
+  instance_.Probe(devices, desc, HY_FORMAT_JSON);
+  const auto explain = [&] {
+    const std::string report =
+        Run("explain chain.onnx --no-tune --replan --shape n=64 --device cpu:0,cpu:1");
+    EXPECT_EQ(status_, 0);
+    return report;
+  };
+  EXPECT_THAT(explain(), HasSubstr("costs are of snapshot 1"));
+  const std::string file = Path("cache/probes.json");
+  std::ifstream in(file, std::ios::binary);
+  const std::string good{std::istreambuf_iterator<char>(in), {}};
+  std::string other = good;
+  const size_t model = other.find("; driver cpu");
+  ASSERT_NE(model, std::string::npos);
+  other.insert(model, " of another make");
+  Write("cache/probes.json", other);
+  std::string report = explain();
+  EXPECT_THAT(report, HasSubstr("machine: the stored probe of 'cpu:1' is of another device ("));
+  EXPECT_THAT(report,
+              HasSubstr("takes defaults until `halyard devices --probe cpu:1` has measured"));
+  EXPECT_THAT(report, HasSubstr("costs are of snapshot 0"));
+  Write("cache/probes.json", good.substr(0, good.size() / 2));
+  report = explain();
+  EXPECT_THAT(report, HasSubstr("machine: stored probes are not used, placement takes defaults"));
+  EXPECT_THAT(report, HasSubstr("probes.json"));
+  EXPECT_THAT(report, HasSubstr("costs are of snapshot 0"));
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ namespace halyard::pipeline {
 namespace {
 
 using graph::Tensor;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 constexpr int64_t kRows = 20;
@@ -276,6 +277,12 @@ TEST_F(MemoryCaps, TheOnlyDeviceRunsOrSaysWhatIsNeeded) {
   ASSERT_FALSE(program.ok());
   EXPECT_THAT(program.status().message(), HasSubstr("The program needs "));
   EXPECT_THAT(program.status().message(), HasSubstr("; the cap is 10000, "));
+  EXPECT_THAT(
+      program.status().message(),
+      HasSubstr(" too few: one weight alone takes 65536, and a weight streams as a whole."));
+  const auto both = Compile({{"cpu:0", 100'000}});
+  ASSERT_FALSE(both.ok());
+  EXPECT_THAT(both.status().message(), EndsWith(" too few."));
   EXPECT_GT(least, 2 * 65536);
 }
 

@@ -141,6 +141,7 @@ TEST(BenchProfile, TellsHowFarTheCostModelIsOff) {
   EXPECT_EQ(errors[0]["kernels"], 3);
   EXPECT_DOUBLE_EQ(errors[0]["median_error"].get<double>(), 0.5);
   EXPECT_DOUBLE_EQ(errors[0]["worst_error"].get<double>(), 0.5);
+  EXPECT_EQ(errors[0]["ratios"], Json({0.5, 1.5, 4e-6 / 6e-6}));
 }
 
 }  // namespace

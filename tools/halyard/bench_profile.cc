@@ -201,7 +201,8 @@ void AddModelErrors(const Json& predictions, Json* profile) {
                     {"kernels", all.size()},
                     {"median_error", MedianOf(errors)},
                     {"worst_error", *std::max_element(errors.begin(), errors.end())},
-                    {"median_ratio", MedianOf(all)}});
+                    {"median_ratio", MedianOf(all)},
+                    {"ratios", all}});
   }
   (*profile)["model_error"] = std::move(list);
 }
