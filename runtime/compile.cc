@@ -108,6 +108,11 @@ std::string DisplayName(const CompileSource& source) {
   return source.path.substr(source.path.rfind('/') + 1);
 }
 
+// What the program calls its model: the file's name as it was given.
+std::string NameOf(const CompileSource& source) {
+  return source.path.empty() ? DisplayName(source) : source.path;
+}
+
 std::vector<program::Device> DescribeDevices(const CompileJob& job) {
   std::vector<program::Device> devices;
   for (const Ref<hal::Device>& device : job.devices) {
@@ -186,7 +191,7 @@ Result<program::Program> CompileNow(const Instance& instance, const CompileJob& 
   program::Program& program = result.program;
   for (const std::string& note : notes) program.records.push_back({"placement", "machine", note});
   program.content_hash = key;
-  if (program.model_name.empty()) program.model_name = DisplayName(job.source);
+  program.model_name = NameOf(job.source);
   for (const std::string& fallback : job.fallbacks) {
     program.records.push_back({"fallback", "device", fallback});
   }
@@ -422,6 +427,7 @@ Result<std::shared_ptr<LoadedProgram>> Compile(std::shared_ptr<Instance> instanc
     phases.push_back({"cache lookup", lookup_timer.Seconds()});
     if (found.ok()) {
       program = std::move(found).value();
+      program->model_name = NameOf(job.source);  // another file may hold the same model
       TellOfNewCosts(*instance, job, asked.devices.size(), *program);
     } else if (found.status().code() != StatusCode::kNotFound) {
       instance->Log(LogLevel::kWarning, "a cache entry is not used: " + found.status().ToLine());

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/escape_controls.h"
 #include "base/near_names.h"
 #include "base/quantity.h"
 #include "compiler/place/prediction.h"
@@ -127,8 +128,7 @@ class Reporter {
  private:
   template <typename... Args>
   void Line(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
-    out_ += '\n';
+    out_ += EscapeControls(fmt::format(format, std::forward<Args>(args)...)) + '\n';
   }
   static std::string DotQuote(std::string_view text) {
     std::string out = "\"";

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/escape_controls.h"
 #include "base/escape_html.h"
 #include "base/quantity.h"
 #include "runtime/report_html.h"
@@ -130,9 +131,7 @@ std::string DescribeItem(const Plan& plan, size_t i) {
 
 template <typename... Args>
 void Line(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
-  out += "  ";
-  fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
-  out += '\n';
+  out += "  " + EscapeControls(fmt::format(format, std::forward<Args>(args)...)) + '\n';
 }
 
 }  // namespace

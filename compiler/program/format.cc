@@ -3,6 +3,7 @@
 // binary operation in parentheses, so that the postfix order is kept.
 #include <iterator>
 
+#include "base/escape_controls.h"
 #include "compiler/program/program.h"
 
 namespace halyard::program {
@@ -11,18 +12,14 @@ namespace {
 std::string Quote(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (c == '\n') {
+    if (c == '"' || c == '\\') out += '\\';
+    if (c == '\n') {
       out += "\\n";
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     } else {
       out += c;
     }
   }
-  return out + '"';
+  return EscapeControls(out) + '"';
 }
 
 class Formatter {

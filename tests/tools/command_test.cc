@@ -768,10 +768,20 @@ TEST_F(CommandTest, SyntheticDevicesThatCannotBeSayWhichAndWhere) {
 TEST_F(CommandTest, OutputThatIsLostIsAFailure) {
   Write("copy.onnx", "copy");
   for (const char* command :
-       {"run copy.onnx", "run copy.onnx --json", "devices", "explain copy.onnx"}) {
-    EXPECT_THAT(Run(std::string(command) + " >/dev/full 2>/dev/null; echo status $?"),
-                testing::HasSubstr("status 3"));
+       {"run copy.onnx", "run copy.onnx --json", "devices", "explain copy.onnx", "--help",
+        "--version", "run --help", "compile copy.onnx -o a.hyp"}) {
+    for (const char* lost : {" >/dev/full", " >&-", " >&- <&-"}) {
+      EXPECT_THAT(Run(std::string(command) + " 2>err" + lost + "; echo status $?"),
+                  testing::HasSubstr("status 3"))
+          << command << lost;
+      EXPECT_THAT(Read("err"),
+                  testing::StartsWith("halyard: error: standard output cannot be written"));
+    }
   }
+  // No file that is opened becomes the output that was closed.
+  EXPECT_THAT(Run("compile copy.onnx -o b.hyp --json 2>err >&- <&-; echo status $?"),
+              testing::HasSubstr("status 3"));
+  EXPECT_EQ(Read("b.hyp"), Read("a.hyp"));
 }
 
 // A rename would put a file in the place of /dev/null.
@@ -780,6 +790,8 @@ TEST_F(CommandTest, AnEmptyValueIsNoValue) {
   ExpectError(Run("run copy.onnx --expect-dir ''"), 1, "--expect-dir is given as an empty text");
   ExpectError(Run("run ''"), 1, "is given as an empty text");
   ExpectError(Run("explain copy.onnx --node ''"), 1, "--node is given as an empty text");
+  ExpectError(Run("run copy.onnx --input x=@"), 1, "--input 'x=@' names no file after '@'");
+  ExpectError(Run("run copy.onnx --input =@x.npy"), 1, "names no input before '=@'");
 }
 
 TEST_F(CommandTest, AProgramIsRunWithTheSizesThatAreAsked) {

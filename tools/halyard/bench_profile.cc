@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/escape_controls.h"
 #include "base/quantity.h"
 #include "tools/halyard/format.h"
 #include "tools/halyard/statistics.h"
@@ -253,8 +254,8 @@ std::string FormatProfile(const Json& row) {
     if (shown == kShownGroups) break;
     ++shown;
     const bool has_roof = group.contains("roof");
-    text += "| " + group["label"].get<std::string>() + " | " + group["device"].get<std::string>() +
-            " | " + FormatSeconds(group["seconds"]) +
+    text += "| " + EscapeControls(group["label"].get<std::string>()) + " | " +
+            group["device"].get<std::string>() + " | " + FormatSeconds(group["seconds"]) +
             Format(" | %.1f%% | ", group["share"].get<double>() * 100) +
             FormatScaled(group, "flops", "") + " | " + FormatScaled(group, "bytes", "B") + " | " +
             (group.contains("intensity") ? Format("%.3g", group["intensity"].get<double>()) : "-") +

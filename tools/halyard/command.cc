@@ -12,17 +12,15 @@
 #include <optional>
 #include <set>
 
+#include "base/escape_controls.h"
 #include "base/log.h"
 #include "tools/halyard/progress_line.h"
 
 namespace halyard::tools {
 
-void PrintError(std::string message) {
-  for (char& c : message) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
+void PrintError(const std::string& message) {
   EraseProgress();
-  std::fprintf(stderr, "halyard: error: %s\n", message.c_str());
+  std::fprintf(stderr, "halyard: error: %s\n", EscapeControls(message).c_str());
 }
 
 ExitStatus StatusOf(hy_result result) {
@@ -275,7 +273,7 @@ hy::Instance MakeInstance(bool no_fallback, bool no_cache, hy_policy on_missing,
   desc.log = [](void*, hy_log_level level, hy_string message) {
     if (level <= HY_LOG_WARNING && !IsFirst(hy::ToString(message))) return;
     EraseProgress();
-    std::fprintf(stderr, "halyard: %.*s\n", static_cast<int>(message.size), message.data);
+    std::fprintf(stderr, "halyard: %s\n", EscapeControls(hy::ToString(message)).c_str());
   };
   // HALYARD_LOG, whose first level is off.
   desc.log_level = static_cast<hy_log_level>(GetLogLevel()) - 1;

@@ -30,7 +30,7 @@ inline constexpr const char* kExitStatusHelp =
     "the check of bench); 130 interrupted (bench, with what was measured until then).";
 
 // One line on standard error, whatever a name in it holds.
-void PrintError(std::string message);
+void PrintError(const std::string& message);
 
 // A failure that ends the command with one line and a status.
 class CommandError : public std::runtime_error {

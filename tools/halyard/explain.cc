@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/escape_controls.h"
 #include "base/near_names.h"
 #include "base/quantity.h"
 #include "tools/halyard/command.h"
@@ -215,7 +216,8 @@ Json ExplainNode(const Json& report, const std::string& node) {
 }
 
 // A line before the answers where the name is not that of a node.
-std::string FormatMeaning(const std::string& name, const Meaning& meaning) {
+std::string FormatMeaning(const std::string& given, const Meaning& meaning) {
+  const std::string name = EscapeControls(given);
   const std::string count = Counted(meaning.nodes.size(), "node");
   if (meaning.what == "value") return "'" + name + "' is a value; the node that makes it:\n";
   if (meaning.what == "op") return "'" + name + "' is the op of " + count + ":\n";
@@ -231,10 +233,10 @@ void PrintNode(const Json& node) {
   for (const auto& [key, value] : node.items()) {
     if (value.is_array()) {
       for (const Json& line : value) {
-        std::printf("%s: %s\n", key.c_str(), line.get<std::string>().c_str());
+        std::printf("%s: %s\n", key.c_str(), EscapeControls(line.get<std::string>()).c_str());
       }
     } else {
-      std::printf("%s: %s\n", key.c_str(), value.get<std::string>().c_str());
+      std::printf("%s: %s\n", key.c_str(), EscapeControls(value.get<std::string>()).c_str());
     }
   }
 }
@@ -404,7 +406,7 @@ int Explain(const ExplainArguments& options) {
       if (!node.empty()) {
         for (const Json& part : answers[i].value("parts", Json::array({answers[i]}))) {
           std::printf("%s: %s\n", part["code"].get<std::string>().c_str(),
-                      part["text"].get<std::string>().c_str());
+                      EscapeControls(part["text"].get<std::string>()).c_str());
         }
         continue;
       }

@@ -142,6 +142,10 @@ void Inputs::ReadNamed(const std::string& model, const InputOptions& options) {
       throw CommandError(kWrongUsage,
                          "--input '" + text + "' is not NAME=@FILE.npy, with '@' before the file");
     }
+    if (at == 0 || at + 2 == text.size()) {
+      throw CommandError(kWrongUsage, "--input '" + text + "' names no " +
+                                          (at == 0 ? "input before '=@'" : "file after '@'"));
+    }
     const std::string wanted = text.substr(0, at);
     if (!given.insert(wanted).second) {
       throw CommandError(kWrongUsage, "--input gives '" + wanted + "' twice");

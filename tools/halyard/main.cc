@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // halyard: the command line. One file per sub-command; errors are one line on standard error, exit
 // statuses those of command.h.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <iostream>
 #include <new>
 
 #include "base/near_names.h"
@@ -94,10 +98,33 @@ void RefuseEmpty(const CLI::App& command) {
   }
 }
 
+// A file that the command opens must not become its standard output where that is closed: what is
+// opened here cannot be written (the input: read) as the closed one could not.
+void HoldStandardFiles() {
+  for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(file, F_GETFD) == -1) {
+      [[maybe_unused]] const int held =
+          open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    }
+  }
+}
+
+// That all of standard output has been written.
+void FinishOutput() {
+  std::cout.flush();
+  const bool failed_before = std::ferror(stdout) != 0;  // then errno is of something later
+  if (std::fflush(stdout) == 0 && !failed_before && std::cout.good()) return;
+  throw halyard::tools::CommandError(
+      halyard::tools::kSystemFailure,
+      std::string("standard output cannot be written") +
+          (failed_before ? "" : std::string(": ") + std::strerror(errno)));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace halyard::tools;  // NOLINT: the outermost layer
+  HoldStandardFiles();
   CLI::App app("Compiles and runs neural-network graphs on the devices of this machine.",
                "halyard");
   const uint32_t version = hy_version();
@@ -127,16 +154,12 @@ int main(int argc, char** argv) {
                                           "'; there are " + halyard::NamesLike(argv[1], known) +
                                           " (see halyard --help)");
     }
-    app.parse(argc, argv);
-    const bool failed_before = std::ferror(stdout) != 0;  // then errno is of something later
-    if (std::fflush(stdout) != 0 || failed_before) {
-      throw CommandError(kSystemFailure, std::string("standard output cannot be written") +
-                                             (failed_before ? "" : ": ") +
-                                             (failed_before ? "" : std::strerror(errno)));
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::Success& help) {
+      app.exit(help);
     }
-  } catch (const CLI::Success& done) {
-    app.exit(done);
-    return kDone;
+    FinishOutput();
   } catch (const CLI::Error& error) {
     PrintError(DescribeUsage(app, error));
     return kWrongUsage;

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstdio>
 
+#include "base/escape_controls.h"
+
 namespace halyard::tools {
 namespace {
 
@@ -23,8 +25,7 @@ bool HasProgressLine() { return isatty(STDERR_FILENO) != 0; }
 
 void ShowProgress(const std::string& text) {
   if (!HasProgressLine()) return;
-  std::string line;
-  for (const char c : text) line += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+  std::string line = EscapeControls(text);
   // A full line would wrap, and then not be overwritten.
   const size_t width = WidthOfTerminal() - 1;
   if (line.size() > width) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/escape_controls.h"
 #include "base/quantity.h"
 #include "tools/halyard/clock.h"
 #include "tools/halyard/command.h"
@@ -151,12 +152,12 @@ int RunModel(const RunArguments& options) {
       if (!comparison.is_equal) {
         status = kDiffers;
         std::fprintf(stderr, "halyard: error: %s: output '%s': %s\n", options.model.model.c_str(),
-                     name.c_str(), comparison.difference.c_str());
+                     EscapeControls(name).c_str(), comparison.difference.c_str());
       }
     }
     json["outputs"].push_back(std::move(row));
     if (!options.model.json) {
-      std::printf("output %s %s: %s%s\n", name.c_str(),
+      std::printf("output %s %s: %s%s\n", EscapeControls(name).c_str(),
                   FormatDims(tensor.dims.data(), tensor.dims.size()).c_str(),
                   Summary(tensor).c_str(), verdict.c_str());
     }

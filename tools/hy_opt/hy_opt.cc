@@ -94,6 +94,14 @@ Status Run(const Arguments& arguments) {
   return OkStatus();
 }
 
+// The exit status once all of standard output has been written.
+int Finish() {
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return 0;
+  std::fprintf(stderr, "hy-opt: error: standard output cannot be written\n");
+  return 3;
+}
+
 }  // namespace
 }  // namespace halyard
 
@@ -113,17 +121,17 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
+    return app.exit(error) == 0 ? halyard::Finish() : 1;
   }
   for (const std::string& fault : halyard::CheckEnvironment()) {
     std::fprintf(stderr, "hy-opt: %s\n", fault.c_str());
   }
   if (arguments.is_list) {
     halyard::ListPasses();
-    return 0;
+    return halyard::Finish();
   }
   const halyard::Status status = halyard::CatchAll([&] { return halyard::Run(arguments); });
-  if (status.ok()) return 0;
+  if (status.ok()) return halyard::Finish();
   std::fprintf(stderr, "hy-opt: error: %s\n", status.ToLine().c_str());
   return 2;
 }
