@@ -28,6 +28,28 @@ bool Refuse(CompileState& state, const loop::Kernel& kernel, uint32_t device,
   return is_new;
 }
 
+// Gives the nodes without a name one while it lives, by which kernels list what they compute.
+class NamedNodes {
+ public:
+  explicit NamedNodes(graph::Module& module) : module_(module) {
+    for (const graph::NodeId id : module.entry().nodes) {
+      graph::Node& node = module.nodes[id];
+      if (!node.name.empty() || node.results.empty()) continue;
+      node.name = "%" + module.values[node.results[0]].name;
+      named_.push_back(id);
+    }
+  }
+  ~NamedNodes() {
+    for (const graph::NodeId id : named_) module_.nodes[id].name.clear();
+  }
+  NamedNodes(const NamedNodes&) = delete;
+  NamedNodes& operator=(const NamedNodes&) = delete;
+
+ private:
+  graph::Module& module_;
+  std::vector<graph::NodeId> named_;
+};
+
 Result<bool> RefuseKernels(CompileState& state, const Segment& segment) {
   HY_ASSIGN(loop::Function function, loop::LowerGraph(state.module, segment.graph, {}));
   HY_TRY(loop::FuseKernels(function, {}, nullptr));
@@ -53,6 +75,7 @@ bool EndsLoops(const program::Device& device) {
 Result<bool> FindRefusals(CompileState& state) {
   const auto& devices = state.program.devices;
   if (std::none_of(devices.begin(), devices.end(), EndsLoops)) return false;
+  const NamedNodes names(state.module);
   const size_t graphs = state.module.graphs.size();
   const size_t records = state.program.records.size();
   HY_TRY(CutSegments(state));

@@ -258,6 +258,22 @@ TEST(Placement, WhatADeviceWouldEndEarlyGoesElsewhereAndSaysWhy) {
   EXPECT_EQ(std::count_if(beyond.state.program.records.begin(), beyond.state.program.records.end(),
                           [](const program::Record& r) { return r.kind == "fallback"; }),
             0);
+  // A node without a name is found as well.
+  std::string unnamed = SumOf(70000);
+  for (const std::string name : {" \"first\"", " \"sum\"", " \"second\""}) {
+    unnamed.erase(unnamed.find(name), name.size());
+  }
+  Placed nameless;
+  ASSERT_TRUE(Place(unnamed, devices, options, &nameless).ok());
+  std::map<std::string_view, std::string> device_of;
+  for (const graph::NodeId id : nameless.state.module.entry().nodes) {
+    const graph::Node& node = nameless.state.module.nodes[id];
+    EXPECT_EQ(node.name, "");
+    device_of[node.op->name] =
+        devices[nameless.state.device_of[nameless.state.cluster_of[id]]].name;
+  }
+  EXPECT_EQ(device_of["cumsum"], "cpu:0");
+  EXPECT_EQ(device_of["matmul"], "vulkan:0");
   devices.erase(devices.begin());
   const Status refused = Place(SumOf(70000), devices, {}, &alone);
   EXPECT_EQ(refused.code(), StatusCode::kUnimplemented);
