@@ -342,8 +342,7 @@ Result<const program::Entry*> SelectEntry(const program::Program& program,
   for (size_t i = 0; i < symbols.size(); ++i) {
     sizes += fmt::format("{}{} = {}", i == 0 ? "" : ", ", program.symbols[i].name, symbols[i]);
   }
-  return InvalidArgument("No entry of the program takes {}: '{}' does not hold.", sizes,
-                         failing->text);
+  return InvalidArgument("No entry of the program takes {}; it needs {}.", sizes, failing->text);
 }
 
 Result<std::shared_ptr<const Recording>> Record(std::shared_ptr<LoadedProgram> program,

@@ -72,8 +72,8 @@ struct Value {
   // For integer values that feed shapes: the elements as expressions, row-major. Empty optional:
   // unknown. Set by shape inference for tensors of at most 64 elements.
   std::optional<std::vector<Expr>> elements;
-  // How the value is stored: its axes from the outermost to the innermost. Empty: row-major. Logical
-  // dims and indices never change with it; only a value inside one segment may have one.
+  // How the value is stored: its axes from the outermost to the innermost. Empty: row-major.
+  // Logical dims and indices never change with it; only a value inside one segment may have one.
   std::vector<uint32_t> layout;
 };
 
@@ -97,8 +97,15 @@ struct Graph {
   // What the outside calls the results, one for each; passes may put another value behind a name.
   std::vector<std::string> result_names;
   std::vector<NodeId> nodes;  // topological order
-  // Made by segmentation: shares the nodes and values of the entry graph; not part of the text form.
+  // Made by segmentation: shares the nodes and values of the entry graph; not part of the text
+  // form.
   bool is_segment = false;
+};
+
+// What a shape rule took to hold of two sizes, and for whom: "add, node 'sum'".
+struct Assumption {
+  Expr a, b;
+  std::string why;
 };
 
 struct Module {
@@ -110,9 +117,9 @@ struct Module {
   // Pairs of dims that shape rules took as equal without proof (two operands of an `add` with dims
   // n and m). Whoever runs the module checks them once the symbols are bound; the interpreter does.
   // Derived: made again by shape inference, not part of the text form.
-  std::vector<std::pair<Expr, Expr>> assumed_equal;
+  std::vector<Assumption> assumed_equal;
   // The same of pairs of which the first is at most the second (a slice within its axis).
-  std::vector<std::pair<Expr, Expr>> assumed_at_most;
+  std::vector<Assumption> assumed_at_most;
 
   Graph& entry() { return graphs[0]; }
   const Graph& entry() const { return graphs[0]; }

@@ -158,17 +158,19 @@ class Interpreter {
     for (size_t i = 0; i < is_checked_.size(); ++i) {
       if (is_checked_[i]) continue;
       const bool is_equal = i < equal;
-      const auto& [a, b] = is_equal ? module_.assumed_equal[i] : module_.assumed_at_most[i - equal];
+      const auto& [a, b, why] =
+          is_equal ? module_.assumed_equal[i] : module_.assumed_at_most[i - equal];
       const Result<int64_t> left = Evaluate(a);
       const Result<int64_t> right = Evaluate(b);
       if (!left.ok() || !right.ok()) continue;
       if (is_equal && *left != *right) {
-        return InvalidArgument("The dimensions '{}' = {} and '{}' = {} must be equal.",
-                               module_.exprs.Format(a), *left, module_.exprs.Format(b), *right);
+        return InvalidArgument("The dimensions '{}' = {} and '{}' = {} must be equal ({}).",
+                               module_.exprs.Format(a), *left, module_.exprs.Format(b), *right,
+                               why);
       }
       if (*left > *right) {
-        return InvalidArgument("'{}' = {} must be at most '{}' = {}.", module_.exprs.Format(a),
-                               *left, module_.exprs.Format(b), *right);
+        return InvalidArgument("'{}' = {} must be at most '{}' = {} ({}).", module_.exprs.Format(a),
+                               *left, module_.exprs.Format(b), *right, why);
       }
       is_checked_[i] = true;
     }

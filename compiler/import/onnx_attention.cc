@@ -174,7 +174,9 @@ std::vector<V> ImportAttention(NodeContext& c) {
   V offset = c.Symbolic({past}, {});
   if (c.Has(6)) {
     const V lengths =
-        c.ReshapeTo(c.Cast(c.In(6), DType::kI64), {dq[0], c.Const(1), c.Const(1), c.Const(1)});
+        c.ReshapeTo(c.CheckIndex(c.Cast(c.In(6), DType::kI64), c.exprs().Add(keys, c.Const(1)),
+                                 "entry of 'nonpad_kv_seqlen'"),
+                    {dq[0], c.Const(1), c.Const(1), c.Const(1)});
     const std::vector<Expr> row = {c.Const(1), c.Const(1), c.Const(1), keys};
     Restrict(c, mask, c.Binary("lt", c.Iota(DType::kI64, row, 3), lengths));
     offset = lengths - c.Symbolic({dq[2]}, {});
@@ -254,8 +256,12 @@ std::vector<V> ImportRotaryEmbedding(NodeContext& c) {
   }
   if (rank == 3) x = SplitHeads(c, x, "num_heads");
   if (c.Has(3)) {
-    cosines = c.Op("gather", {cosines, c.In(3)}, {{"axis", int64_t{0}}});
-    sines = c.Op("gather", {sines, c.In(3)}, {{"axis", int64_t{0}}});
+    V places = c.In(3);
+    if (c.Rank(cosines) > 0) {
+      places = c.CheckIndex(places, c.Dims(cosines)[0], "entry of 'position_ids'");
+    }
+    cosines = c.Op("gather", {cosines, places}, {{"axis", int64_t{0}}});
+    sines = c.Op("gather", {sines, places}, {{"axis", int64_t{0}}});
   }
   if (!c.ok()) return {};
   const std::vector<Expr> dims = c.Dims(x);

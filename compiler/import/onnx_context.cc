@@ -424,6 +424,11 @@ V NodeContext::Squeeze(V x, const std::vector<int64_t>& axes) {
   return ReshapeTo(x, dims);
 }
 
+V NodeContext::CheckIndex(V x, Expr size, std::string_view what) {
+  if (!ok()) return x;
+  return Op("check_index", {x}, {{"size", std::vector<Expr>{size}}, {"what", std::string(what)}});
+}
+
 V NodeContext::Iota(DType dtype, const std::vector<Expr>& dims, int64_t axis) {
   return Op("iota", {}, {{"shape", dims}, {"axis", axis}, {"dtype", dtype}});
 }

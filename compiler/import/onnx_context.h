@@ -137,6 +137,9 @@ class NodeContext {
   V Unsqueeze(V x, const std::vector<int64_t>& axes);
   V Squeeze(V x, const std::vector<int64_t>& axes);
   V Iota(DType dtype, const std::vector<Expr>& dims, int64_t axis);
+  // x, whose elements must lie in [0, size) when the model runs: `what` that ONNX does not let
+  // count from the end.
+  V CheckIndex(V x, Expr size, std::string_view what);
   V Ints64(std::span<const int64_t> values);  // a constant i64[n]
   // Integers made from expressions, i64 of the given dims.
   V Symbolic(const std::vector<Expr>& values, const std::vector<int64_t>& dims);

@@ -108,7 +108,8 @@ std::vector<V> ImportMaxUnpool(NodeContext& c) {
   for (const Expr dim : out) count = e.Mul(count, dim);
   const Expr given = graph::ElementCount(e, c.TypeOf(x));
   const V zeros = c.BroadcastTo(c.Like(x, 0), {count});
-  V y = c.Op("scatter_elements", {zeros, c.ReshapeTo(indices, {given}), c.ReshapeTo(x, {given})},
+  const V places = c.CheckIndex(c.ReshapeTo(indices, {given}), count, "index");
+  V y = c.Op("scatter_elements", {zeros, places, c.ReshapeTo(x, {given})},
              {{"axis", int64_t{0}}, {"reduction", std::string("none")}});
   y = c.ReshapeTo(y, out);
   if (!c.Has(2)) return {y};

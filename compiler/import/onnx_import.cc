@@ -133,7 +133,15 @@ std::string FormatSupportedOps() {
       "passed with its inputs as constants of the model, as exporters write axes and shapes; or "
       "*refused*, with the reason. Of those marked *FAILED*, two take the fractional size of a "
       "resized axis for align_corners, where Halyard takes the whole one as ONNX Runtime does, and "
-      "six are of Bernoulli with NumPy's random numbers.\n\n";
+      "six are of Bernoulli with NumPy's random numbers.\n\n"
+      "Where shapes are joined, an open size of 1 repeats nothing: two open sizes are taken as "
+      "equal, and a run that gives them other values is refused with their names and values. Only "
+      "a dim that the model states as 1 is repeated.\n\n"
+      "Indices and lengths that only a run tells are checked where they are used: the run fails "
+      "with the node, the value and what it must be below. Negative ones count from the end where "
+      "ONNX says so (Gather, Scatter and their kin); lengths, `batch_indices`, `position_ids`, "
+      "`write_indices`, indices of MaxUnpool and targets of losses must lie in range as they "
+      "are.\n\n";
   for (const ImportTable& table : AllImportTables()) {
     out += fmt::format("## {}{}{}\n\n| op | opset | limits |\n|---|---|---|\n", table.family,
                        table.domain.empty() ? "" : ", domain ", table.domain);

@@ -70,6 +70,15 @@ void CollectFree(const std::vector<NodeProto>& nodes, std::set<std::string>& def
   }
 }
 
+// The names that a graph's nodes, the bodies of these, and its outputs read.
+std::set<std::string> NamesRead(const GraphProto& graph, int64_t depth) {
+  std::set<std::string> defined, seen;
+  std::vector<std::string> free;
+  CollectFree(graph.node, defined, free, seen, depth);
+  for (const ValueInfoProto& output : graph.output) seen.insert(output.name);
+  return seen;
+}
+
 }  // namespace
 
 Importer::Importer(const ModelProto& model, std::shared_ptr<const graph::ByteSource> file,
@@ -217,11 +226,17 @@ Status Importer::ImportInputs(const GraphProto& graph, Scope& scope) {
 Status Importer::ImportInitialisers(const GraphProto& graph, Scope& scope) {
   if (graph.has_sparse_initializer) return Unimplemented("Sparse initialisers are not supported.");
   std::set<std::string> seen;
+  const std::set<std::string> read = NamesRead(graph, options_.limits.nesting);
   for (const TensorProto& tensor : graph.initializer) {
     const std::string shown = Printable(tensor.name);
     if (tensor.name.empty()) return InvalidArgument("An initialiser has no name.");
     if (!seen.insert(tensor.name).second)
       return InvalidArgument("Initialiser '{}' is defined twice.", shown);
+    // Labels and the like, which the graph carries along.
+    if (!DTypeOf(tensor.data_type).ok() && read.count(tensor.name) == 0) {
+      scope.values[tensor.name] = kUnsupportedValue;
+      continue;
+    }
     HY_ASSIGN(TensorBytes bytes, ResolveTensor(tensor, fmt::format("Initialiser '{}'", shown),
                                                file_, &external_, options_.limits));
     HY_ASSIGN(const graph::ConstantId constant,

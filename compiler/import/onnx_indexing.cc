@@ -61,17 +61,22 @@ std::vector<V> ImportTensorScatter(NodeContext& c) {
                            Counted(c.Rank(update), "dimension"), axis, c.Rank(x)));
     return {};
   }
+  if (mode != "linear" && mode != "circular") {
+    c.Fail(InvalidArgument("Attribute 'mode' is '{}'; it must be linear or circular.", mode));
+    return {};
+  }
+  const Expr size = c.Dims(x)[static_cast<size_t>(axis)];
+  const Expr written = c.Dims(update)[static_cast<size_t>(axis)];
   V at = c.Iota(DType::kI64, c.Dims(update), axis);
   if (c.Has(2)) {
     std::vector<Expr> dims(static_cast<size_t>(c.Rank(x)), c.Const(1));
     dims[0] = c.Dims(update)[0];
-    at = at + c.ReshapeTo(c.In(2), dims);
+    // In a circle any place is a start; in a line the update must end within.
+    const Expr last = c.exprs().Sub(size, written);
+    const Expr past = mode == "circular" ? size : c.exprs().Add(last, c.Const(1));
+    at = at + c.ReshapeTo(c.CheckIndex(c.In(2), past, "entry of 'write_indices'"), dims);
   }
-  if (mode == "circular") {
-    at = c.Binary("rem", at, c.Symbolic({c.Dims(x)[static_cast<size_t>(axis)]}, {}));
-  } else if (mode != "linear") {
-    c.Fail(InvalidArgument("Attribute 'mode' is '{}'; it must be linear or circular.", mode));
-  }
+  if (mode == "circular") at = c.Binary("rem", at, c.Symbolic({size}, {}));
   return {c.Op("scatter_elements", {x, at, update},
                {{"axis", axis}, {"reduction", std::string("none")}})};
 }
@@ -178,7 +183,8 @@ std::vector<V> ImportReverseSequence(NodeContext& c) {
   const V time = c.Iota(DType::kI64, dims, time_axis);
   std::vector<Expr> per_batch(dims.size(), c.Const(1));
   per_batch[static_cast<size_t>(batch_axis)] = dims[static_cast<size_t>(batch_axis)];
-  const V length = c.ReshapeTo(lengths, per_batch);
+  const Expr past = c.exprs().Add(dims[static_cast<size_t>(time_axis)], c.Const(1));
+  const V length = c.ReshapeTo(c.CheckIndex(lengths, past, "entry of 'sequence_lens'"), per_batch);
   const V at = c.Select(c.Binary("lt", time, length), length - time - 1.0, time);
   return {c.Op("gather_elements", {x, at}, {{"axis", time_axis}})};
 }

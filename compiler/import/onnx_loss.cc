@@ -29,6 +29,8 @@ V NegativeLogLikelihood(NodeContext& c, V x) {
     ignored = c.Binary("eq", target, c.Integer(DType::kI64, c.Int("ignore_index", 0)));
     target = c.Select(ignored, c.Like(target, 0), target);
   }
+  if (!c.ok()) return x;
+  target = c.CheckIndex(target, c.Dims(x)[1], "target");
   if (c.Has(2)) {
     weight = c.Op("gather", {c.In(2), target}, {{"axis", int64_t{0}}});
   } else if (ignored.valid()) {

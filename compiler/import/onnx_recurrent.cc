@@ -308,6 +308,10 @@ std::vector<V> ImportRecurrent(NodeContext& c) {
   const size_t per_direction = names.size() / static_cast<size_t>(directions);
   const std::vector<Activation> activations = ReadActivations(c, names, names.size());
   const V none = {&c, kNone};
+  const V lengths =
+      c.Has(4) ? c.Cast(c.CheckIndex(c.In(4), e.Add(steps, c.Const(1)), "entry of 'sequence_lens'"),
+                        DType::kI32)
+               : none;
   const bool is_late = cell == Cell::kGru && c.Int("linear_before_reset", 0) != 0;
   // Entry `d` of a value with one for each direction.
   const auto one = [&](V v, int64_t d, int64_t axis) {
@@ -327,7 +331,7 @@ std::vector<V> ImportRecurrent(NodeContext& c) {
     d.hidden = hidden;
     d.recurrent = one(recurrent, i, 0);
     d.late_bias = d.peepholes = none;
-    d.lengths = c.Has(4) ? c.Cast(c.In(4), DType::kI32) : none;
+    d.lengths = lengths;
     d.first_state = first(5, i);
     d.first_cell = cell == Cell::kLstm ? first(6, i) : none;
     d.is_reversed = direction == "reverse" || i == 1;

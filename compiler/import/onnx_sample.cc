@@ -287,7 +287,8 @@ std::vector<V> ImportRoiAlign(NodeContext& c) {
   const V pixels =
       c.ReshapeTo(c.Transpose(x, {0, 2, 3, 1}), {e.Mul(e.Mul(dims[0], dims[2]), dims[3]), dims[1]});
   const Expr regions = c.Dims(rois)[0];
-  const V batch = c.ReshapeTo(c.Cast(batches, DType::kI64), {regions, c.Const(1), c.Const(1)});
+  const V checked = c.CheckIndex(batches, dims[0], "entry of 'batch_indices'");
+  const V batch = c.ReshapeTo(c.Cast(checked, DType::kI64), {regions, c.Const(1), c.Const(1)});
   const auto corner = [&](V y, V y_weight, V x_at, V x_weight) {
     const V row = batch * c.Symbolic({dims[2]}, {}) + c.Unsqueeze(y, {2});
     const V index = row * c.Symbolic({dims[3]}, {}) + c.Unsqueeze(x_at, {1});

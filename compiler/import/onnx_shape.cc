@@ -257,10 +257,19 @@ std::vector<V> ImportTile(NodeContext& c) {
   return {c.ReshapeTo(c.BroadcastTo(c.ReshapeTo(x, split), wide), merged)};
 }
 
+int64_t BlockSize(NodeContext& c) {
+  constexpr int64_t kMost = int64_t{1} << 16;  // its square is far from 2^63
+  const int64_t block = c.Int("blocksize", 0);
+  if (block > kMost) {
+    c.Fail(OutOfRange("Attribute 'blocksize' is {}; the limit is {}.", block, kMost));
+  }
+  return block;
+}
+
 // x[n, c, h, w] with blocks of channels moved into space, or back.
 std::vector<V> ImportDepthToSpace(NodeContext& c) {
   const V x = c.In(0);
-  const int64_t block = c.Int("blocksize", 0);
+  const int64_t block = BlockSize(c);
   const std::string mode = c.String("mode", "DCR");
   if (!c.ok()) return {};
   const std::vector<Expr> d = c.Dims(x);
@@ -291,7 +300,7 @@ std::vector<V> ImportDepthToSpace(NodeContext& c) {
 
 std::vector<V> ImportSpaceToDepth(NodeContext& c) {
   const V x = c.In(0);
-  const int64_t block = c.Int("blocksize", 0);
+  const int64_t block = BlockSize(c);
   const std::vector<Expr> d = c.Dims(x);
   if (!c.ok()) return {};
   if (d.size() != 4 || block < 1) {

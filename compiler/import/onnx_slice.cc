@@ -9,6 +9,7 @@
 namespace halyard::onnx {
 namespace {
 
+constexpr int64_t kMostPad = int64_t{1} << 40;
 constexpr int64_t kSymbolLimit = int64_t{1} << 31;  // dim symbols lie below it
 
 // A bound of a slice as an index in [low, dim + low_end]; `low` is 0, or -1 for the end of a slice
@@ -162,6 +163,10 @@ std::vector<V> ImportPad(NodeContext& c) {
     Expr crop_high = zero;
     const auto part = [&](Expr pad, Expr& grow, Expr& crop) {
       const ExprRange range = e.RangeOf(pad);
+      if (const int64_t size = e.AsConst(pad).value_or(0); size < -kMostPad || size > kMostPad) {
+        c.Fail(OutOfRange("A pad is {}; it must lie in [-2^40, 2^40].", size));
+        return;
+      }
       if (range.lo >= 0) {
         grow = pad;
       } else if (range.hi <= 0) {

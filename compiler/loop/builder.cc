@@ -175,10 +175,11 @@ uint32_t KernelBuilder::Site(std::string_view node, std::string_view what) {
 }
 
 Expr KernelBuilder::Indirect(ValueId value, Expr extent, std::string_view node,
-                             std::string_view what, std::string_view name) {
+                             std::string_view what, std::string_view name, bool wraps) {
   Op op;
   op.kind = OpKind::kIndirect;
   op.operands = {value};
+  op.immediate = wraps ? 0 : 1;
   op.symbol = exprs().Loop(UniqueName(name), extent);
   op.extent = extent;
   op.site = Site(node, what);

@@ -49,9 +49,10 @@ class KernelBuilder {
   ValueId Load(BufferId buffer, Expr index, ValueId mask = kNone, ValueId other = kNone);
   void Store(BufferId buffer, Expr index, ValueId value, ValueId mask = kNone);
   void Scatter(BufferId buffer, Expr index, ValueId value, ReduceKind reduce, ValueId mask = kNone);
-  // A symbol for the (wrapped, checked) integer `value` in [0, extent).
+  // A symbol for the (wrapped, checked) integer `value` in [0, extent). Where it does not wrap, a
+  // negative value is out of range.
   Expr Indirect(ValueId value, Expr extent, std::string_view node, std::string_view what,
-                std::string_view name = "x");
+                std::string_view name = "x", bool wraps = true);
 
   // Loops. The callbacks run at once. Names get a number where they are taken.
   void Parallel(std::string_view name, Expr extent, const std::function<void(Expr)>& body);

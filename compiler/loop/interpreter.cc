@@ -487,7 +487,8 @@ class Interpreter {
         }
         case OpKind::kIndirect: {
           HY_ASSIGN(int64_t extent, Value(op.extent));
-          int64_t at = operands[0].i < 0 ? operands[0].i + extent : operands[0].i;
+          bool wraps = operands[0].i < 0 && op.immediate == 0;
+          int64_t at = wraps ? operands[0].i + extent : operands[0].i;
           if (at < 0 || at >= extent) {
             return OutOfRange("The {} is {}; the limit is {} (node '{}').",
                               kernel_->sites[op.site].what, operands[0].i, extent,

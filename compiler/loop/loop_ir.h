@@ -69,18 +69,18 @@ enum class OpKind : uint8_t {
   kStore,     // buffer[index] = operands[0]; optional operands[1]: mask
   kScatter,   // like kStore, combining with what is there: `reduce` (none: plain); index may repeat
   kIndirect,  // operands[0]: integer; defines `symbol` for use in index expressions. Negative
-              // values wrap once by `extent`; out of [0, extent) reports kIndexOutOfRange through
-              // `site`
-  kLoop,   // see LoopKind
-  kYield,  // ends the body of a reduce or sequential loop
+              // values wrap once by `extent`, unless `immediate` is 1; out of [0, extent) reports
+              // kIndexOutOfRange through `site`
+  kLoop,      // see LoopKind
+  kYield,     // ends the body of a reduce or sequential loop
 };
 
 enum class LoopKind : uint8_t {
   kParallel,  // no results
   kReduce,    // one result per entry of `reduces`; the body yields one value for each, in order. An
-            // arg reduction yields two, the value and its index, and results in the index: the
-            // smallest one of the extreme values, NaN being extreme. Over no iterations: 0 (sum,
-            // any), 1 (prod, all), the dtype's -inf/least (max) or +inf/greatest (min), and index 0
+              // arg reduction yields two, the value and its index, and results in the index: the
+              // smallest one of the extreme values, NaN being extreme. Over no iterations: 0 (sum,
+  // any), 1 (prod, all), the dtype's -inf/least (max) or +inf/greatest (min), and index 0
   kSequential,  // in order; carries values: operands are the initial ones, body parameters the
                 // current ones
 };

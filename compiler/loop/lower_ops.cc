@@ -32,6 +32,7 @@ constexpr Row kRows[] = {
     {"gather", LowerGather},
     {"gather_elements", LowerGatherElements},
     {"gather_nd", LowerGatherNd},
+    {"check_index", LowerCheckIndex},
     {"scatter_elements", LowerScatterElements},
     {"scatter_nd", LowerScatterNd},
     {"sort", LowerOrder},

@@ -35,6 +35,7 @@ Status LowerGather(Lowering& lowering, const graph::Module& module, const graph:
 Status LowerGatherElements(Lowering& lowering, const graph::Module& module,
                            const graph::Node& node);
 Status LowerGatherNd(Lowering& lowering, const graph::Module& module, const graph::Node& node);
+Status LowerCheckIndex(Lowering& lowering, const graph::Module& module, const graph::Node& node);
 Status LowerScatterElements(Lowering& lowering, const graph::Module& module,
                             const graph::Node& node);
 Status LowerScatterNd(Lowering& lowering, const graph::Module& module, const graph::Node& node);

@@ -236,4 +236,19 @@ Status LowerGatherNd(Lowering& lowering, const graph::Module&, const graph::Node
   return lowering.Define(node.results[0], node, std::move(d));
 }
 
+Status LowerCheckIndex(Lowering& lowering, const graph::Module&, const graph::Node& node) {
+  HY_ASSIGN(std::vector<Expr> size, graph::GetExprs(node, "size"));
+  Lowering::Definition d;
+  d.ops = 3;
+  d.emit = [&lowering, &node, size = size[0], what = StringOr(node, "what", "index")](
+               std::span<const Expr> index) -> Result<ValueId> {
+    KernelBuilder& b = lowering.builder();
+    HY_ASSIGN(ValueId x, lowering.At(node.operands[0], index));
+    // Readers see the symbol, which stays in range where the element does not.
+    HY_ASSIGN(Expr checked, lowering.Indirect(x, size, node, what, false));
+    return b.Convert(b.Index(checked), lowering.TypeOf(node.results[0]).dtype);
+  };
+  return lowering.Define(node.results[0], node, std::move(d));
+}
+
 }  // namespace halyard::loop

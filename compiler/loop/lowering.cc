@@ -299,8 +299,7 @@ Status Lowering::EmitNest(std::string_view name, std::span<const Expr> dims,
     for (size_t i = 0; i < dims.size(); ++i) {
       size_t axis = order.empty() ? i : order[i];
       bool is_one = exprs().IsConst(dims[axis], 1);
-      if (!is_one)
-        outer_loops_[axis] = builder().BeginLoop(LoopKind::kParallel, "i", dims[axis]);
+      if (!is_one) outer_loops_[axis] = builder().BeginLoop(LoopKind::kParallel, "i", dims[axis]);
       index[axis] = is_one ? exprs().Const(0) : outer_loops_[axis];
     }
     HY_TRY(body(index));
@@ -358,8 +357,7 @@ Status Lowering::DefineInto(graph::ValueId result, const graph::Node& node,
                       const std::vector<Expr>& own = TypeOf(result).dims;
                       at = StorageIndex(result, ReshapeIndex(exprs(), dims, index, own));
                     }
-                    builder().Store(buffer, at,
-                                    builder().Convert(value, dtype));
+                    builder().Store(buffer, at, builder().Convert(value, dtype));
                     return OkStatus();
                   }));
   states_[result].is_defined = true;
@@ -506,15 +504,19 @@ Result<ValueId> Lowering::AtMasked(graph::ValueId value, std::span<const Expr> i
 }
 
 Result<Expr> Lowering::Indirect(ValueId value, Expr extent, const graph::Node& node) {
+  return Indirect(value, extent, node, fmt::format("index of {}", node.op->name), true);
+}
+
+Result<Expr> Lowering::Indirect(ValueId value, Expr extent, const graph::Node& node,
+                                std::string_view what, bool wraps) {
   if (mask_ != kNone)
     value = builder().Scalar(kernel::Opcode::kSelect,
                              {mask_, value, builder().Int(builder().TypeOf(value), 0)});
   for (const auto& scope : indirects_) {
-    if (auto it = scope.find({value, extent.id}); it != scope.end()) return it->second;
+    if (auto it = scope.find({value, extent.id, wraps}); it != scope.end()) return it->second;
   }
-  Expr symbol =
-      builder().Indirect(value, extent, node.name, fmt::format("index of {}", node.op->name));
-  indirects_.back().emplace(std::make_pair(value, extent.id), symbol);
+  Expr symbol = builder().Indirect(value, extent, node.name, what, "x", wraps);
+  indirects_.back().emplace(std::make_tuple(value, extent.id, wraps), symbol);
   return symbol;
 }
 

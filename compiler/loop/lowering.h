@@ -79,8 +79,11 @@ class Lowering {
   Result<ValueId> At(graph::ValueId value, std::span<const Expr> index);
   // The same where `mask` holds, an unspecified value elsewhere; nothing is read there.
   Result<ValueId> AtMasked(graph::ValueId value, std::span<const Expr> index, ValueId mask);
-  // An index that is data: checked against `extent`, reported against the node.
+  // An index that is data: checked against `extent`, reported against the node as `what`. Negative
+  // values wrap unless told otherwise.
   Result<Expr> Indirect(ValueId value, Expr extent, const graph::Node& node);
+  Result<Expr> Indirect(ValueId value, Expr extent, const graph::Node& node, std::string_view what,
+                        bool wraps);
   // Nested reductions over `extents`, the last innermost; extents of 1 have no loop. Returns the
   // value and appends the loop variables made to `variables` where given.
   using ReduceBody = std::function<Result<ValueId>(std::span<const Expr> index)>;
@@ -174,7 +177,7 @@ class Lowering {
   std::unique_ptr<KernelBuilder> builder_;
   using MemoKey = std::tuple<graph::ValueId, ValueId, std::vector<uint32_t>>;
   std::vector<std::map<MemoKey, ValueId>> memo_;
-  std::vector<std::map<std::pair<ValueId, uint32_t>, Expr>> indirects_;
+  std::vector<std::map<std::tuple<ValueId, uint32_t, bool>, Expr>> indirects_;
   ValueId mask_ = kNone;
   std::vector<Expr> outer_loops_;
   std::map<std::string, int> buffer_names_, kernel_names_;

@@ -382,8 +382,9 @@ class Parser {
         HY_ASSIGN(ValueId mask, Operand());
         op.operands.push_back(mask);
       }
-    } else if (word == "indirect") {
+    } else if (word == "indirect" || word == "within") {
       op.kind = OpKind::kIndirect;
+      op.immediate = word == "within" ? 1 : 0;
       HY_ASSIGN(std::string name, Word());
       HY_TRY(Expect("="));
       HY_ASSIGN(ValueId value, Operand());

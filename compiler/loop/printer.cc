@@ -224,8 +224,9 @@ class Printer {
         if (op.operands.size() == 2) out_ += fmt::format(" mask {}", ValueName(op.operands[1]));
         break;
       case OpKind::kIndirect:
-        out_ += fmt::format("indirect {} = {} < {} site {}", exprs().Format(op.symbol),
-                            ValueName(op.operands[0]), exprs().Format(op.extent), op.site);
+        out_ += fmt::format("{} {} = {} < {} site {}", op.immediate == 0 ? "indirect" : "within",
+                            exprs().Format(op.symbol), ValueName(op.operands[0]),
+                            exprs().Format(op.extent), op.site);
         break;
       case OpKind::kYield:
         out_ += "yield" + Operands(op);

@@ -22,19 +22,17 @@ Result<std::vector<Value>> InferAttention(const InferContext& context) {
   const std::vector<Expr>& q = context.operand(0).type.dims;
   const std::vector<Expr>& k = context.operand(1).type.dims;
   const std::vector<Expr>& v = context.operand(2).type.dims;
-  const bool keys_fit =
-      AssumeEqual(context.module, q[0], k[0]) && AssumeEqual(context.module, q[3], k[3]);
-  const bool values_fit = AssumeEqual(context.module, k[0], v[0]) &&
-                          AssumeEqual(context.module, k[1], v[1]) &&
-                          AssumeEqual(context.module, k[2], v[2]);
+  const bool keys_fit = AssumeEqual(context, q[0], k[0]) && AssumeEqual(context, q[3], k[3]);
+  const bool values_fit = AssumeEqual(context, k[0], v[0]) && AssumeEqual(context, k[1], v[1]) &&
+                          AssumeEqual(context, k[2], v[2]);
   if (!keys_fit || !values_fit) {
     return InvalidArgument("{}, {} and {} do not suit each other", DescribeOperand(context, 0),
                            DescribeOperand(context, 1), DescribeOperand(context, 2));
   }
   const std::optional<int64_t> heads = exprs.AsConst(q[1]);
   const std::optional<int64_t> groups = exprs.AsConst(k[1]);
-  const bool heads_fit = heads && groups ? *groups > 0 && *heads % *groups == 0
-                                         : AssumeEqual(context.module, q[1], k[1]);
+  const bool heads_fit =
+      heads && groups ? *groups > 0 && *heads % *groups == 0 : AssumeEqual(context, q[1], k[1]);
   if (!heads_fit) {
     return InvalidArgument("The heads of {} are no multiple of those of {}",
                            DescribeOperand(context, 0), DescribeOperand(context, 1));
@@ -48,7 +46,7 @@ Result<std::vector<Value>> InferAttention(const InferContext& context) {
     const Expr scores[4] = {q[0], q[1], q[2], k[2]};
     for (size_t i = 0; i < 4; ++i) {
       if (exprs.IsConst(mask.dims[i], 1)) continue;
-      if (!AssumeEqual(context.module, mask.dims[i], scores[i])) {
+      if (!AssumeEqual(context, mask.dims[i], scores[i])) {
         return InvalidArgument("{} does not broadcast to the scores [{}, {}, {}, {}]",
                                DescribeOperand(context, 3), exprs.Format(scores[0]),
                                exprs.Format(scores[1]), exprs.Format(scores[2]),

@@ -13,10 +13,11 @@ namespace {
 // Iterations that the reference runs at most; a loop whose condition never fails must end too.
 constexpr int64_t kMostTrips = int64_t{1} << 24;
 
-bool SameType(Module& module, const TensorType& a, const TensorType& b) {
+bool SameType(const InferContext& context, const TensorType& a, const TensorType& b,
+              std::string_view detail = {}) {
   bool is_same = a.dtype == b.dtype && a.dims.size() == b.dims.size();
   for (size_t i = 0; is_same && i < a.dims.size(); ++i) {
-    is_same = AssumeEqual(module, a.dims[i], b.dims[i]);
+    is_same = AssumeEqual(context, a.dims[i], b.dims[i], detail);
   }
   return is_same;
 }
@@ -25,7 +26,7 @@ bool SameType(Module& module, const TensorType& a, const TensorType& b) {
 Status RequireRegionType(const InferContext& context, uint32_t region, std::string_view what,
                          ValueId actual, const TensorType& expected) {
   const Value& value = context.module.values[actual];
-  if (SameType(context.module, value.type, expected)) return OkStatus();
+  if (SameType(context, value.type, expected)) return OkStatus();
   return InvalidArgument("{} '%{}' of region '{}' is {}; {} needs {}", what, value.name,
                          context.module.graphs[region].name,
                          FormatType(context.module.exprs, value.type), context.node.op->name,
@@ -74,8 +75,12 @@ Result<std::vector<Value>> InferIf(const InferContext& context) {
   std::vector<Value> results(first.results.size());
   for (size_t i = 0; i < results.size(); ++i) {
     results[i].type = module.values[first.results[i]].type;
-    HY_TRY(RequireRegionType(context, context.node.regions[1], "Result", second.results[i],
-                             results[i].type));
+    const TensorType& other = module.values[second.results[i]].type;
+    if (!SameType(context, results[i].type, other, "its branches give results alike")) {
+      return InvalidArgument("Result {} of the first branch is {} and of the second {}", i,
+                             FormatType(module.exprs, results[i].type),
+                             FormatType(module.exprs, other));
+    }
   }
   return results;
 }

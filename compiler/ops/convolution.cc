@@ -36,7 +36,7 @@ Result<std::vector<Value>> InferConv(const InferContext& context) {
   ExprArena& exprs = context.module.exprs;
   const std::vector<Expr>& x = context.operand(0).type.dims;
   const std::vector<Expr>& w = context.operand(1).type.dims;
-  if (!AssumeEqual(context.module, x[1], exprs.Mul(w[1], exprs.Const(groups)))) {
+  if (!AssumeEqual(context, x[1], exprs.Mul(w[1], exprs.Const(groups)))) {
     return InvalidArgument("{} does not suit {} with {} groups: the channels differ",
                            DescribeOperand(context, 1), DescribeOperand(context, 0), groups);
   }
@@ -92,7 +92,7 @@ Result<std::vector<Value>> InferConvTranspose(const InferContext& context) {
   ExprArena& exprs = context.module.exprs;
   const std::vector<Expr>& x = context.operand(0).type.dims;
   const std::vector<Expr>& w = context.operand(1).type.dims;
-  if (!AssumeEqual(context.module, x[1], w[0])) {
+  if (!AssumeEqual(context, x[1], w[0])) {
     return InvalidArgument("{} does not suit {}: the channels differ", DescribeOperand(context, 1),
                            DescribeOperand(context, 0));
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/quantity.h"
 #include "compiler/ops/elements.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/reference.h"
@@ -55,7 +56,7 @@ Result<std::vector<Value>> InferGatherElements(const InferContext& context) {
   HY_TRY(RequireIndexDType(context, 1));
   HY_TRY(RequireRank(context, 1, x.dims.size(), x.dims.size()));
   for (size_t i = 0; i < x.dims.size(); ++i) {
-    if (i != axis && !AssumeAtMost(context.module, indices.dims[i], x.dims[i])) {
+    if (i != axis && !AssumeAtMost(context, indices.dims[i], x.dims[i])) {
       return InvalidArgument("{} exceeds {} along axis {}", DescribeOperand(context, 1),
                              DescribeOperand(context, 0), i);
     }
@@ -120,7 +121,7 @@ Result<std::vector<Value>> InferGatherNd(const InferContext& context) {
   HY_ASSIGN(const size_t depth, CoordinatesOf(context, x.dims.size() - batch));
   std::vector<Expr> dims(indices.dims.begin(), indices.dims.end() - 1);
   for (size_t i = 0; i < batch; ++i) {
-    if (!AssumeEqual(context.module, x.dims[i], indices.dims[i])) {
+    if (!AssumeEqual(context, x.dims[i], indices.dims[i])) {
       return InvalidArgument("{} and {} differ in the batch axis {}", DescribeOperand(context, 0),
                              DescribeOperand(context, 1), i);
     }
@@ -186,11 +187,11 @@ Result<std::vector<Value>> InferScatterElements(const InferContext& context) {
   HY_TRY(RequireRank(context, 1, x.dims.size(), x.dims.size()));
   HY_TRY(RequireRank(context, 2, x.dims.size(), x.dims.size()));
   for (size_t i = 0; i < x.dims.size(); ++i) {
-    if (!AssumeEqual(context.module, indices.dims[i], context.operand(2).type.dims[i])) {
+    if (!AssumeEqual(context, indices.dims[i], context.operand(2).type.dims[i])) {
       return InvalidArgument("{} and {} differ in shape", DescribeOperand(context, 1),
                              DescribeOperand(context, 2));
     }
-    if (i != axis && !AssumeAtMost(context.module, indices.dims[i], x.dims[i])) {
+    if (i != axis && !AssumeAtMost(context, indices.dims[i], x.dims[i])) {
       return InvalidArgument("{} exceeds {} along axis {}", DescribeOperand(context, 1),
                              DescribeOperand(context, 0), i);
     }
@@ -248,7 +249,7 @@ Result<std::vector<Value>> InferScatterNd(const InferContext& context) {
   const std::vector<Expr>& updates = context.operand(2).type.dims;
   bool fits = updates.size() == expected.size();
   for (size_t i = 0; fits && i < expected.size(); ++i) {
-    fits = AssumeEqual(context.module, updates[i], expected[i]);
+    fits = AssumeEqual(context, updates[i], expected[i]);
   }
   if (!fits) {
     return InvalidArgument("{} should have the shape {}", DescribeOperand(context, 2),
@@ -271,6 +272,37 @@ Result<std::vector<Tensor>> EvaluateScatterNd(const EvalContext& context) {
   return OneTensor(std::move(result));
 }
 
+Result<std::vector<Value>> InferCheckIndex(const InferContext& context) {
+  HY_TRY(RequireIndexDType(context, 0));
+  HY_ASSIGN(const std::vector<Expr> size, GetExprs(context.node, "size"));
+  if (size.size() != 1) {
+    return InvalidArgument("check_index has {} of size; it takes one",
+                           Counted(size.size(), "value"));
+  }
+  if (!AssumeAtMost(context, context.module.exprs.Const(0), size[0])) {
+    return InvalidArgument("The size of check_index is {}; the least is 0",
+                           context.module.exprs.Format(size[0]));
+  }
+  return OneResult(context.operand(0).type);
+}
+
+Result<std::vector<Tensor>> EvaluateCheckIndex(const EvalContext& context) {
+  const Tensor& x = context.operands[0];
+  HY_ASSIGN(const std::vector<int64_t> size, EvaluateExprs(context, "size"));
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    const int64_t value = LoadInt(x, i);
+    if (value >= 0 && value < size[0]) continue;
+    return OutOfRange("The {} {} lies outside [0, {}) (node '{}').",
+                      StringOr(context.node, "what", "index"), value, size[0], context.node.name);
+  }
+  return OneTensor(x);
+}
+
+constexpr AttributeDef kCheckIndexAttributes[] = {
+    {"size", AttributeKind::kExprs, true, "One: what every element must be below."},
+    {"what", AttributeKind::kString, false, "What the elements are, for the error. Default index."},
+};
+
 constexpr AttributeDef kGatherAttributes[] = {
     {"axis", AttributeKind::kInt, true, "In [0, rank)."},
 };
@@ -288,6 +320,11 @@ constexpr AttributeDef kScatterElementsAttributes[] = {
 
 constexpr AttributeDef kScatterNdAttributes[] = {
     {"reduction", AttributeKind::kString, false, "As in scatter_elements."},
+};
+
+constexpr OpCase kCheckIndexCases[] = {
+    {"i64[3]{0, 4, 2}", "size = [5]", "i64[3]{0, 4, 2}"},
+    {"i32[2, 1]{1, 0}", "size = [2], what = \"length\"", "i32[2, 1]{1, 0}"},
 };
 
 constexpr OpCase kGatherCases[] = {
@@ -392,6 +429,18 @@ constexpr OpDef kIndexingOps[] = {
         .infer = InferScatterNd,
         .evaluate = EvaluateScatterNd,
         .cases = kScatterNdCases,
+    },
+    {
+        .name = "check_index",
+        .doc = "x itself, whose elements must lie in [0, size): one outside, also a negative one, "
+               "is an error at run time.",
+        .traits = 0,
+        .min_operands = 1,
+        .max_operands = 1,
+        .attributes = kCheckIndexAttributes,
+        .infer = InferCheckIndex,
+        .evaluate = EvaluateCheckIndex,
+        .cases = kCheckIndexCases,
     },
 };
 

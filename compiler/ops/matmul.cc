@@ -20,7 +20,7 @@ Result<std::vector<Value>> InferMatmul(const InferContext& context) {
   const std::vector<Expr>& b = context.operand(1).type.dims;
   const size_t transpose_a = IntOr(context.node, "transpose_a", 0) != 0 ? 1 : 0;
   const size_t transpose_b = IntOr(context.node, "transpose_b", 0) != 0 ? 1 : 0;
-  if (!AssumeEqual(context.module, a[a.size() - 1 - transpose_a], b[b.size() - 2 + transpose_b])) {
+  if (!AssumeEqual(context, a[a.size() - 1 - transpose_a], b[b.size() - 2 + transpose_b])) {
     return InvalidArgument("{} and {} do not agree in the summed dimension",
                            DescribeOperand(context, 0), DescribeOperand(context, 1));
   }
@@ -29,7 +29,7 @@ Result<std::vector<Value>> InferMatmul(const InferContext& context) {
   if (a.size() > 2 && b.size() > 2) {
     bool fits = a.size() == b.size();
     for (size_t i = 0; fits && i < dims.size(); ++i) {
-      fits = AssumeEqual(context.module, a[i], b[i]);
+      fits = AssumeEqual(context, a[i], b[i]);
       dims[i] = MoreKnown(context.module.exprs, a[i], b[i]);
     }
     if (!fits) {

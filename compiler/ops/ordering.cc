@@ -30,7 +30,7 @@ Result<std::vector<Value>> InferTopk(const InferContext& context) {
   HY_ASSIGN(const std::vector<Expr> k, GetExprs(context.node, "k"));
   if (k.size() != 1)
     return InvalidArgument("topk has {} of k; it takes one", Counted(k.size(), "value"));
-  if (!AssumeAtMost(context.module, k[0], type.dims[axis])) {
+  if (!AssumeAtMost(context, k[0], type.dims[axis])) {
     return InvalidArgument("topk takes {} elements of {} along axis {}",
                            context.module.exprs.Format(k[0]), DescribeOperand(context, 0), axis);
   }

@@ -39,27 +39,34 @@ std::string StringOr(const Node& node, std::string_view name, std::string_view o
 
 namespace {
 
-bool Record(std::vector<std::pair<Expr, Expr>>& known, std::pair<Expr, Expr> assumption) {
-  if (std::find(known.begin(), known.end(), assumption) == known.end()) {
-    known.push_back(assumption);
+bool Record(const InferContext& context, std::vector<Assumption>& known, Expr a, Expr b,
+            std::string_view detail) {
+  if (std::any_of(known.begin(), known.end(),
+                  [&](const Assumption& one) { return one.a == a && one.b == b; })) {
+    return true;
   }
+  std::string why(context.node.op->name);
+  if (!context.node.name.empty()) why += fmt::format(", node '{}'", context.node.name);
+  if (!detail.empty()) why += fmt::format(": {}", detail);
+  known.push_back({a, b, std::move(why)});
   return true;
 }
 
 }  // namespace
 
-bool AssumeEqual(Module& module, Expr a, Expr b) {
-  ExprArena& exprs = module.exprs;
+bool AssumeEqual(const InferContext& context, Expr a, Expr b, std::string_view detail) {
+  ExprArena& exprs = context.module.exprs;
   if (exprs.KnownEqual(a, b)) return true;
   if (exprs.AsConst(a) && exprs.AsConst(b)) return false;
   if (exprs.KnownLess(a, b) || exprs.KnownLess(b, a)) return false;
-  return Record(module.assumed_equal, a < b ? std::pair(a, b) : std::pair(b, a));
+  if (b < a) std::swap(a, b);
+  return Record(context, context.module.assumed_equal, a, b, detail);
 }
 
-bool AssumeAtMost(Module& module, Expr a, Expr b) {
-  if (module.exprs.KnownLessOrEqual(a, b)) return true;
-  if (module.exprs.KnownLess(b, a)) return false;
-  return Record(module.assumed_at_most, {a, b});
+bool AssumeAtMost(const InferContext& context, Expr a, Expr b, std::string_view detail) {
+  if (context.module.exprs.KnownLessOrEqual(a, b)) return true;
+  if (context.module.exprs.KnownLess(b, a)) return false;
+  return Record(context, context.module.assumed_at_most, a, b, detail);
 }
 
 Expr MoreKnown(const ExprArena& exprs, Expr a, Expr b) { return exprs.AsConst(b) ? b : a; }
@@ -80,7 +87,7 @@ Result<std::vector<Expr>> CommonShape(const InferContext& context, size_t first)
     const std::vector<Expr>& other = context.operand(i).type.dims;
     bool is_same = dims.size() == other.size();
     for (size_t d = 0; is_same && d < dims.size(); ++d) {
-      is_same = AssumeEqual(context.module, dims[d], other[d]);
+      is_same = AssumeEqual(context, dims[d], other[d]);
       dims[d] = MoreKnown(context.module.exprs, dims[d], other[d]);
     }
     if (!is_same) {

@@ -24,11 +24,11 @@ double FloatOr(const Node& node, std::string_view name, double otherwise);
 std::string StringOr(const Node& node, std::string_view name, std::string_view otherwise);
 
 // Whether two dims are equal: false only when that is provably wrong. What is neither proven nor
-// disproven is recorded in Module::assumed_equal.
-bool AssumeEqual(Module& module, Expr a, Expr b);
+// disproven is recorded in Module::assumed_equal, for the node and with `detail` if there is any.
+bool AssumeEqual(const InferContext& context, Expr a, Expr b, std::string_view detail = {});
 // Whether a is at most b: false only when that is provably wrong. What is neither proven nor
-// disproven is recorded in Module::assumed_at_most.
-bool AssumeAtMost(Module& module, Expr a, Expr b);
+// disproven is recorded in Module::assumed_at_most, as above.
+bool AssumeAtMost(const InferContext& context, Expr a, Expr b, std::string_view detail = {});
 // Of two equal dims the one that says more: a constant before a symbol.
 Expr MoreKnown(const ExprArena& exprs, Expr a, Expr b);
 

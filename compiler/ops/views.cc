@@ -15,7 +15,8 @@ Result<std::vector<Value>> InferBroadcast(const InferContext& context) {
   bool fits = dims.size() <= shape.size();
   for (size_t i = 0; fits && i < dims.size(); ++i) {
     const Expr target = shape[shape.size() - dims.size() + i];
-    fits = context.module.exprs.IsConst(dims[i], 1) || AssumeEqual(context.module, dims[i], target);
+    fits = context.module.exprs.IsConst(dims[i], 1) ||
+           AssumeEqual(context, dims[i], target, "an open size of 1 is not repeated");
   }
   if (!fits) {
     return InvalidArgument("{} does not broadcast to {}", DescribeOperand(context, 0),
@@ -48,7 +49,7 @@ Result<std::vector<Value>> InferReshape(const InferContext& context) {
   std::vector<Value> results = OneResult(context.operand(0).type.dtype, shape);
   const Expr from = ElementCount(context.module.exprs, context.operand(0).type);
   const Expr to = ElementCount(context.module.exprs, results[0].type);
-  if (!AssumeEqual(context.module, from, to)) {
+  if (!AssumeEqual(context, from, to)) {
     return InvalidArgument("{} has {} elements; the shape {} has {}", DescribeOperand(context, 0),
                            context.module.exprs.Format(from),
                            FormatDims(context.module.exprs, shape),
@@ -107,8 +108,8 @@ Result<std::vector<Tensor>> EvaluateTranspose(const EvalContext& context) {
 
 // Whether `size` reads from `start` by `step` stay in [0, dim): false only when they provably leave
 // it; otherwise what is not proven is assumed.
-bool AssumeWithin(Module& module, Expr dim, Expr start, Expr size, int64_t step) {
-  ExprArena& e = module.exprs;
+bool AssumeWithin(const InferContext& context, Expr dim, Expr start, Expr size, int64_t step) {
+  ExprArena& e = context.module.exprs;
   const std::optional<int64_t> d = e.AsConst(dim), s = e.AsConst(start), n = e.AsConst(size);
   if (d && s && n) {
     if (*n <= 0) return true;
@@ -123,7 +124,7 @@ bool AssumeWithin(Module& module, Expr dim, Expr start, Expr size, int64_t step)
     if (e.KnownLessOrEqual(zero, room)) continue;
     // Where there is nothing to read, any place will do.
     const bool is_read = e.KnownLess(zero, size);
-    if (!AssumeAtMost(module, zero, is_read ? room : e.Max(room, e.Sub(zero, size)))) return false;
+    if (!AssumeAtMost(context, zero, is_read ? room : e.Max(room, e.Sub(zero, size)))) return false;
   }
   return true;
 }
@@ -141,11 +142,11 @@ Result<std::vector<Value>> InferSlice(const InferContext& context) {
   }
   for (size_t i = 0; i < steps.size(); ++i) {
     if (steps[i] == 0) return InvalidArgument("The step of slice along axis {} is 0", i);
-    if (!AssumeAtMost(context.module, context.module.exprs.Const(0), sizes[i])) {
+    if (!AssumeAtMost(context, context.module.exprs.Const(0), sizes[i])) {
       return InvalidArgument("The size of slice along axis {} is {}", i,
                              context.module.exprs.Format(sizes[i]));
     }
-    if (!AssumeWithin(context.module, type.dims[i], starts[i], sizes[i], steps[i])) {
+    if (!AssumeWithin(context, type.dims[i], starts[i], sizes[i], steps[i])) {
       return InvalidArgument(
           "{} elements from {} by {} leave axis {} of {}", context.module.exprs.Format(sizes[i]),
           context.module.exprs.Format(starts[i]), steps[i], i, DescribeOperand(context, 0));
@@ -204,7 +205,7 @@ Result<std::vector<Value>> InferPad(const InferContext& context) {
   std::vector<Expr> dims;
   for (size_t i = 0; i < low.size(); ++i) {
     for (const Expr pad : {low[i], high[i]}) {
-      if (!AssumeAtMost(context.module, zero, pad)) {
+      if (!AssumeAtMost(context, zero, pad)) {
         return InvalidArgument("A pad of axis {} is {}; the least is 0", i, exprs.Format(pad));
       }
       if (mode == "constant" || exprs.IsConst(pad, 0)) continue;
@@ -212,7 +213,7 @@ Result<std::vector<Value>> InferPad(const InferContext& context) {
       const Expr least = mode == "reflect" ? exprs.Add(pad, exprs.Const(1)) : exprs.Const(1);
       const Expr needed =
           exprs.KnownLess(zero, pad) ? least : exprs.Mul(least, exprs.Min(pad, exprs.Const(1)));
-      if (!AssumeAtMost(context.module, needed, type.dims[i])) {
+      if (!AssumeAtMost(context, needed, type.dims[i])) {
         return InvalidArgument("{} is too small along axis {} for a pad of {} in mode {}",
                                DescribeOperand(context, 0), i, exprs.Format(pad), mode);
       }
@@ -286,7 +287,7 @@ Result<std::vector<Value>> InferConcat(const InferContext& context) {
       if (d == axis) {
         dims[d] = context.module.exprs.Add(dims[d], other[d]);
       } else {
-        fits = AssumeEqual(context.module, dims[d], other[d]);
+        fits = AssumeEqual(context, dims[d], other[d]);
         dims[d] = MoreKnown(context.module.exprs, dims[d], other[d]);
       }
     }

@@ -31,15 +31,17 @@ Result<Expr> WindowCount(const InferContext& context, Expr dim, Expr window,
   const Expr reach = exprs.Mul(exprs.Const(attributes.dilations[axis]), exprs.Sub(window, one));
   const Expr padded =
       exprs.Add(dim, exprs.Const(attributes.pads_low[axis] + attributes.pads_high[axis]));
-  const Expr room = exprs.Sub(exprs.Sub(padded, reach), one);
-  if (exprs.KnownLess(room, exprs.Const(0))) {
-    return InvalidArgument(
-        "A window of {} with dilation {} does not fit into {} padded by {} and {} along spatial "
-        "axis "
-        "{} of {}",
-        exprs.Format(window), attributes.dilations[axis], exprs.Format(dim),
-        attributes.pads_low[axis], attributes.pads_high[axis], axis, DescribeOperand(context, 0));
+  const Expr covered = exprs.Add(reach, one);
+  const std::string what = fmt::format("a window of {} with dilation {}", exprs.Format(window),
+                                       attributes.dilations[axis]);
+  const std::string into =
+      fmt::format("{} padded by {} and {} along spatial axis {}", exprs.Format(dim),
+                  attributes.pads_low[axis], attributes.pads_high[axis], axis);
+  if (!AssumeAtMost(context, covered, padded, fmt::format("{} in {}", what, into))) {
+    return InvalidArgument("A{} does not fit into {} of {}", what.substr(1), into,
+                           DescribeOperand(context, 0));
   }
+  const Expr room = exprs.Sub(padded, covered);
   return exprs.Add(exprs.FloorDiv(room, exprs.Const(attributes.strides[axis])), one);
 }
 

@@ -82,9 +82,9 @@ void KernelCloner::One(OpId id) {
       break;
     case OpKind::kIndirect: {
       const kernel::ReportSite& site = source_.sites[op.site];
-      symbols.emplace_back(op.symbol,
-                           target_.Indirect(copy.operands[0], copy.extent, site.node, site.what,
-                                            target_.exprs().SymbolName(op.symbol)));
+      symbols.emplace_back(
+          op.symbol, target_.Indirect(copy.operands[0], copy.extent, site.node, site.what,
+                                      target_.exprs().SymbolName(op.symbol), op.immediate == 0));
       break;
     }
     default:

@@ -327,18 +327,19 @@ class Assembler {
 
   // What shape rules assumed must hold: of equal dims a - b >= 0 and b - a >= 0.
   Status AddGuards() {
-    for (const auto& [a, b] : module_.assumed_equal) {
+    for (const auto& [a, b, why] : module_.assumed_equal) {
       if (a == b) continue;
-      const std::string text = fmt::format("{} == {}", exprs_.Format(a), exprs_.Format(b));
+      const std::string text =
+          fmt::format("{} == {} ({})", exprs_.Format(a), exprs_.Format(b), why);
       for (Expr difference : {exprs_.Sub(a, b), exprs_.Sub(b, a)}) {
         HY_ASSIGN(program::SizeExpr size, Convert(difference));
         entry_.guards.push_back({std::move(size), text});
       }
     }
-    for (const auto& [a, b] : module_.assumed_at_most) {
+    for (const auto& [a, b, why] : module_.assumed_at_most) {
       HY_ASSIGN(program::SizeExpr size, Convert(exprs_.Sub(b, a)));
       entry_.guards.push_back(
-          {std::move(size), fmt::format("{} <= {}", exprs_.Format(a), exprs_.Format(b))});
+          {std::move(size), fmt::format("{} <= {} ({})", exprs_.Format(a), exprs_.Format(b), why)});
     }
     return OkStatus();
   }

@@ -568,8 +568,11 @@ Status Emitter::EmitIndirect(const loop::Op& op) {
   int lanes = writer_.LanesOf(raw);
   V extent = writer_.Convert(EvaluateIn(Resolve(op.extent), false), work);
   V zero = writer_.Const(work, 0);
-  V wrapped =
-      writer_.Select(writer_.Compare(Opcode::kLt, raw, zero), writer_.Add(raw, extent), raw);
+  V wrapped = raw;
+  if (op.immediate == 0) {
+    wrapped =
+        writer_.Select(writer_.Compare(Opcode::kLt, raw, zero), writer_.Add(raw, extent), raw);
+  }
   V low = writer_.Compare(Opcode::kLt, wrapped, zero);
   V bad = writer_.Pure(Opcode::kOr, writer_.TypeOf(low),
                        {low, writer_.Compare(Opcode::kGe, wrapped, extent)});

@@ -451,6 +451,72 @@ TEST(OnnxImport, OpenSizesKeepTheirMeaning) {
       (Texts{"f32[3]{nan, -1, 0}"}));
 }
 
+TEST(OnnxImport, WindowsThatDoNotFitAreNamedAtRun) {
+  const auto pool = ModelOf(
+      OneNode(Node("MaxPool", {"x"}, {"y"}, {testing::IntsAttribute("kernel_shape", {3})}, "pool"),
+              {ValueInfo("x", kF32, {1, 1, "n"})}, {ValueInfo("y", kF32, {1, 1, ""})}));
+  EXPECT_EQ(RunModel(pool, {"f32[1, 1, 3]{1, 3, 2}"}), (Texts{"f32[1, 1, 1]{3}"}));
+  EXPECT_NE(RunModel(pool, {"f32[1, 1, 2]{1, 2}"})[0].find(
+                "'3' = 3 must be at most 'n' = 2 (max_pool, node 'pool': a window of 3 with "
+                "dilation 1 in n padded by 0 and 0 along spatial axis 0)"),
+            std::string::npos);
+  const auto conv = ModelOf(
+      OneNode(Node("Conv", {"x", "w"}, {"y"}, {testing::IntsAttribute("dilations", {2})}, "conv"),
+              {ValueInfo("x", kF32, {1, 1, "n"})}, {ValueInfo("y", kF32, {1, 1, ""})},
+              {testing::FloatTensor("w", {1, 1, 2}, {1, 1})}));
+  EXPECT_EQ(RunModel(conv, {"f32[1, 1, 3]{1, 3, 2}"}), (Texts{"f32[1, 1, 1]{3}"}));
+  EXPECT_NE(RunModel(conv, {"f32[1, 1, 2]{1, 2}"})[0].find("(conv, node 'conv': a window of 2"),
+            std::string::npos);
+}
+
+TEST(OnnxImport, TwoOpenSizesAreOneSize) {
+  const auto add = ModelOf(OneNode(Node("Add", {"a", "b"}, {"y"}, {}, "sum"),
+                                   {ValueInfo("a", kF32, {"n"}), ValueInfo("b", kF32, {"m"})},
+                                   {ValueInfo("y", kF32, {""})}));
+  EXPECT_NE(RunModel(add, {"f32[1]{1}", "f32[2]{1, 2}"})[0].find(
+                "must be equal (broadcast, node 'sum': an open size of 1 is not repeated)"),
+            std::string::npos);
+}
+
+// Types that Halyard does not have matter only where something reads them.
+TEST(OnnxImport, StringsThatNothingReadsAreLeftOut) {
+  Message labels;  // TensorProto
+  labels.Varint(1, 2).Varint(2, 8).Text(6, "cat").Text(6, "dog").Text(8, "labels");
+  GraphParts parts = {{Node("Neg", {"x"}, {"y"})},
+                      {labels},
+                      {ValueInfo("x", kF32, {1}), ValueInfo("labels", 8, {2})},
+                      {ValueInfo("y", kF32, {1})}};
+  EXPECT_EQ(RunModel(ModelOf(parts), {"f32[1]{2}"}), (Texts{"f32[1]{-2}"}));
+  parts.outputs.push_back(ValueInfo("labels", 8, {2}));
+  EXPECT_NE(RunModel(ModelOf(parts), {})[0].find("Initialiser 'labels'"), std::string::npos);
+  parts.outputs.pop_back();
+  parts.nodes.push_back(Node("Identity", {"labels"}, {"z"}));
+  EXPECT_NE(RunModel(ModelOf(parts), {})[0].find("Initialiser 'labels'"), std::string::npos);
+}
+
+// What counts elements or names one, and does not count from the end.
+TEST(OnnxImport, LengthsAndIndicesAreChecked) {
+  const auto y = ValueInfo("y", kF32, {""});
+  const auto reversed =
+      ModelOf(OneNode(Node("ReverseSequence", {"x", "i"}, {"y"}, {}, "turn"),
+                      {ValueInfo("x", kF32, {"n", 1}), ValueInfo("i", kI64, {1})}, {y}));
+  EXPECT_EQ(RunModel(reversed, {"f32[2, 1]{1, 2}", "i64[1]{2}"}), (Texts{"f32[2, 1]{2, 1}"}));
+  const auto loss =
+      ModelOf(OneNode(Node("NegativeLogLikelihoodLoss", {"x", "i"}, {"y"}, {}, "turn"),
+                      {ValueInfo("x", kF32, {1, 2}), ValueInfo("i", kI64, {1})}, {y}));
+  EXPECT_EQ(RunModel(loss, {"f32[1, 2]{1, 2}", "i64[1]{1}"}), (Texts{"f32[]{-2}"}));
+  for (const int64_t bad : {int64_t{-1}, int64_t{3}, INT64_MIN, INT64_MAX}) {
+    const std::string index = "i64[1]{" + std::to_string(bad) + "}";
+    EXPECT_NE(RunModel(reversed, {"f32[2, 1]{1, 2}", index})[0].find(
+                  "The entry of 'sequence_lens' " + std::to_string(bad) +
+                  " lies outside [0, 3) (node 'turn')"),
+              std::string::npos);
+    EXPECT_NE(RunModel(loss, {"f32[1, 2]{1, 2}", index})[0].find(
+                  "The target " + std::to_string(bad) + " lies outside [0, 2) (node 'turn')"),
+              std::string::npos);
+  }
+}
+
 // A recurrent layer over an unknown number of steps is a loop; over a known one it is unrolled.
 // Both compute the same, for sequences that end early too.
 TEST(OnnxImport, RecurrentLayersLoopOrUnroll) {

@@ -292,5 +292,46 @@ TEST(OnnxOpMessages, NonMaxSuppression) {
       "n].");
 }
 
+TEST(OnnxOpMessages, PadsBeyondAnyAxis) {
+  for (const int64_t far : {INT64_MIN, INT64_MAX, -(int64_t{1} << 40) - 1}) {
+    for (const testing::Dim& dim : {testing::Dim("n"), testing::Dim(4)}) {
+      EXPECT_EQ(Refusal("Pad", 17, {{"x", {dim}}}, {}, {IntTensor("p", {2}, {far, 0})}, {"x", "p"}),
+                "A pad is " + std::to_string(far) + "; it must lie in [-2^40, 2^40].");
+    }
+  }
+}
+
+TEST(OnnxOpMessages, BlocksWhoseSquareOverflows) {
+  for (const char* op : {"DepthToSpace", "SpaceToDepth"}) {
+    EXPECT_EQ(
+        Refusal(op, 17, {{"x", {1, 4, "h", 2}}}, {IntAttribute("blocksize", int64_t{1} << 32)}),
+        "Attribute 'blocksize' is 4294967296; the limit is 65536.");
+  }
+}
+
+TEST(OnnxOpMessages, BranchesOfOtherShapes) {
+  const auto branch = [](const std::string& name, const std::vector<testing::Dim>& dims) {
+    return testing::GraphOf({{testing::Node("Identity", {name}, {name + "_y"})},
+                             {},
+                             {},
+                             {ValueInfo(name + "_y", kF32, dims)}});
+  };
+  const std::vector<Message> branches = {
+      testing::GraphAttribute("then_branch", branch("a", {2, 3})),
+      testing::GraphAttribute("else_branch", branch("b", {2, 4}))};
+  testing::GraphParts parts = {{testing::Node("If", {"c"}, {"y0"}, branches, "n")},
+                               {},
+                               {ValueInfo("c", testing::kBool, {}), ValueInfo("a", kF32, {2, 3}),
+                                ValueInfo("b", kF32, {2, 4})},
+                               {ValueInfo("y0", kF32, {"", ""})}};
+  const auto bytes = std::make_shared<std::string>(testing::ModelOf(parts).str());
+  const auto module =
+      ImportOnnxBytes({reinterpret_cast<const uint8_t*>(bytes->data()), bytes->size()}, {}, nullptr,
+                      bytes, "m.onnx");
+  EXPECT_EQ(module.status().ToLine(),
+            "m.onnx: Node 'n' (If): Result 0 of the first branch is f32[2, 3] and of the second "
+            "f32[2, 4] (node 'n').");
+}
+
 }  // namespace
 }  // namespace halyard::onnx

@@ -79,11 +79,11 @@ class Matrix {
     examples_.push_back(std::move(example));
   }
 
-  // Index operands must lie in [-extent, extent).
-  void SetIndices(size_t operand, int64_t extent) {
+  // Index operands must lie in [-extent, extent), those that do not wrap in [0, extent).
+  void SetIndices(size_t operand, int64_t extent, bool wraps = true) {
     if (examples_.empty()) return;
     Tensor& indices = examples_.back().inputs[operand];
-    std::uniform_int_distribution<int64_t> pick(-extent, extent - 1);
+    std::uniform_int_distribution<int64_t> pick(wraps ? -extent : 0, extent - 1);
     for (int64_t i = 0; i < indices.elements(); ++i) StoreInt(indices, i, pick(random_));
   }
   size_t count() const { return examples_.size(); }
@@ -97,7 +97,7 @@ class Matrix {
   const Attributes& Rebind(Module& module, Attributes& attributes) {
     for (auto& [name, attribute] : attributes) {
       const bool is_exprs = name == "shape" || name == "starts" || name == "sizes" ||
-                            name == "low" || name == "high" || name == "k";
+                            name == "low" || name == "high" || name == "k" || name == "size";
       const Dims* values = std::get_if<Dims>(&attribute);
       if (!is_exprs || values == nullptr) continue;
       std::vector<Expr> exprs;
@@ -234,6 +234,11 @@ void AddViews(Matrix& matrix, DType dtype) {
     before = matrix.count();
     matrix.Add("gather_nd", dtype, {{dtype, {5, 5, 3}}, {index, {7, 2}}}, {}, 0, -9, 9);
     if (matrix.count() > before) matrix.SetIndices(1, 5);
+    if (dtype != index) continue;
+    before = matrix.count();
+    matrix.Add("check_index", dtype, {{dtype, {7, 5}}}, {{"size", Matrix::Constants({11})}}, 0, 0,
+               9);
+    if (matrix.count() > before) matrix.SetIndices(0, 11, false);
   }
 }
 
