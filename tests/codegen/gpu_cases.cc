@@ -60,6 +60,41 @@ void Ids(const GpuTarget&, Cases* cases) {
   }
 }
 
+// Places of a picture out of the number of a workitem, as schedules compute them: quotients and
+// what is left of them, by constants and by a size.
+void Places(const GpuTarget&, Cases* cases) {
+  constexpr int64_t kWorkgroups = 300, kPlaces = 256;
+  for (DType index : {DType::kI32, DType::kI64}) {
+    for (const bool is_constant : {true, false}) {
+      for (const int64_t width : {7, 14, 58, 112, 226}) {
+        Builder b(fmt::format("places_{}_{}_{}", FormatDType(index), width,
+                              is_constant ? "constant" : "scalar"));
+        b.SetWorkgroup(kPlaces, 1, 1, 0);
+        const BufferId out = b.Parameter("out", index, Access::kReadWrite);
+        // A scalar's value is 1 (Mismatches).
+        ValueId by = b.ConstInt(index, width);
+        if (!is_constant) by = b.Mul(by, b.Convert(b.Scalar("one"), index));
+        const ValueId first = b.Mul(b.WorkgroupId(0, index), b.ConstInt(index, kPlaces));
+        const ValueId number = b.Add(first, b.WorkitemId(0, index));
+        // In vectors of four, as in a copy.
+        const ValueId four = b.Mul(number, b.ConstInt(index, 4));
+        const ValueId place = b.Shr(four, b.ConstInt(index, 2));
+        const ValueId row = b.Div(place, by);
+        const ValueId picture = b.Div(row, by);
+        const ValueId whole = b.Div(place, b.Mul(by, by));
+        ValueId at = b.Mul(number, b.ConstInt(index, 4));
+        for (const ValueId value :
+             {b.Sub(place, b.Mul(row, by)), b.Sub(row, b.Mul(picture, by)), picture, whole}) {
+          b.Store(out, at, value);
+          at = b.Add(at, b.ConstInt(index, 1));
+        }
+        cases->push_back(
+            {{std::move(b).Finish(), true}, {kWorkgroups, 1, 1}, kWorkgroups * kPlaces * 4});
+      }
+    }
+  }
+}
+
 void Subgroups(const GpuTarget& target, Cases* cases) {
   const int32_t size = target.subgroup_size;
   for (DType index : {DType::kI32, DType::kI64}) {
@@ -424,6 +459,7 @@ using Family = void (*)(const GpuTarget&, Cases*);
 const std::map<std::string, Family>& Families() {
   static const std::map<std::string, Family> families = {
       {"ids", Ids},
+      {"places", Places},
       {"subgroups", Subgroups},
       {"align", Align},
       {"workgroup_memory", WorkgroupMemory},

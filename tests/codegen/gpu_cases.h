@@ -18,7 +18,7 @@ struct GpuCase {
   int64_t elements = kCaseElements + kCaseSlack;  // of every buffer parameter
 };
 
-// A family of cases: "ids", "subgroups", "align", "workgroup_memory", "private_memory",
+// A family of cases: "ids", "places", "subgroups", "align", "workgroup_memory", "private_memory",
 // "async_copies", "atomics", "control", "reports", "arguments", "fragments", "products". Fragments:
 // one case for each matrix shape of the target, use and layout; none without. Products: on compute
 // capability 9.0.

@@ -83,8 +83,16 @@ void Arithmetic(Opcode opcode, bool has_fma, std::vector<OpCase>* cases) {
       cases->push_back(f.Finish());
       if (info.min_operands != 2 || compare || dtype == DType::kBool) continue;
       // A constant operand takes other paths of the translation.
-      for (int64_t constant : {int64_t{0}, int64_t{3}, int64_t{-1}}) {
+      std::vector<int64_t> constants = {0, 3, -1};
+      // What compilers of drivers make of a division depends on the divisor.
+      if (opcode == Opcode::kDiv || opcode == Opcode::kRem) {
+        for (int64_t divisor : {7, 12, 64, 112, 226, 904, 12544, 50176, 1 << 20, -12}) {
+          constants.push_back(divisor);
+        }
+      }
+      for (const int64_t constant : constants) {
         if (!IsFloat(dtype) && !IsSigned(dtype) && constant < 0) continue;
+        if (constant != static_cast<int8_t>(constant) && BitWidth(dtype) < 32) continue;
         Frame g(NameOf(opcode, dtype, lanes, fmt::format("_c{}", constant + 1)), {dtype}, dtype);
         const ValueId c = IsFloat(dtype)
                               ? g.b.ConstFloat(dtype, static_cast<double>(constant), lanes)

@@ -106,6 +106,7 @@ class KernelLowering {
   Id IntArithmetic(kernel::Opcode opcode, DType dtype, Id a, Id b);
   Id Exact(Id value);  // no contraction
   Id Divide(bool is_rem, DType dtype, Id a, Id b);
+  Id DivideWide(spv::Op op, Id type, Id a, Id b);  // of 64 bits
   Id Shift(bool is_left, DType dtype, Id a, Id b);
   Id Compare(kernel::Opcode opcode, DType dtype, Id a, Id b);
   std::optional<Id> Narrowed(Id value) const;
