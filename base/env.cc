@@ -68,8 +68,9 @@ constexpr EnvVarInfo kTable[] = {
      "where "
      "the system, the CUDA toolkit or a Python package of NVIDIA has it."},
     {EnvVar::kCublasLtLibrary, "HALYARD_CUBLASLT_LIBRARY", "",
-     "NVIDIA's library of matrix products, which `--vendor-libs` lets compete with generated "
-     "kernels: a soname or a path. Unset: `libcublasLt.so.13` or `.12`, looked for like NVRTC."},
+     "NVIDIA's library of matrix products, which compete with generated kernels but under "
+     "`--no-vendor-libs`: a soname or a path. Unset: `libcublasLt.so.13` or `.12`, looked for like "
+     "NVRTC."},
     {EnvVar::kSyntheticDevices, "HALYARD_SYNTHETIC_DEVICES", "",
      "A tool for tests: further devices of the CPU driver, `cpu:1`, `cpu:2`, ..., that stand for "
      "accelerators with memory of their own. Their options are separated by `;`, as in "

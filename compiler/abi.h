@@ -81,7 +81,7 @@ struct CompileOptions {
   bool fast_reductions = false;  // allow splits whose order depends on the thread count
   bool allow_fallback = true;    // unsupported ops run in the interpreter, each reported
   // Products of a vendor's library (cuBLASLt) race against generated kernels. Needs `tune`.
-  bool vendor_libraries = false;
+  bool vendor_libraries = true;
   Precision precision = Precision::kAsGiven;
   Precision io_precision = Precision::kAsGiven;  // of f32 inputs and outputs
   std::map<std::string, int64_t> symbol_values;  // fixed symbols: a program for exactly these sizes

@@ -587,9 +587,10 @@ typedef struct hy_compile_desc {
   uint32_t verify_plan; /* 1: a plan over several devices runs in turn with the best one on a single device,
                            on random data, and the faster is kept; takes seconds */
   uint32_t replan;      /* 1: place anew, even where the cache has a program */
-  /* 1: on CUDA devices products of NVIDIA's cuBLASLt, where it is installed, race against generated kernels.
-   * A program that uses it also carries kernels for machines without that version of it. Needs tuning. */
-  uint32_t vendor_libraries;
+  /* 1: no product is NVIDIA's. Otherwise those of cuBLASLt, where it is installed, race against generated kernels
+   * on CUDA devices, with tuning; a program that uses it also carries kernels for machines without that version of
+   * it. */
+  uint32_t disable_vendor_libraries;
   /* With progress_context; may be NULL. Asked between passes, candidates and pieces of code, on any thread, also
    * on several at once. Not 0: the call ends soon, with HY_ABORTED. */
   int32_t (*should_stop)(void* context);

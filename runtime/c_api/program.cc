@@ -202,7 +202,7 @@ hy_result hy_program_compile(hy_instance_t* instance, const hy_compile_desc* des
     HY_TRY(ReadPlacement(d, job));
     job.options.tune = d.disable_tuning == 0;
     job.options.fast_reductions = d.fast_reductions != 0;
-    job.options.vendor_libraries = d.vendor_libraries != 0;
+    job.options.vendor_libraries = d.disable_vendor_libraries == 0;
     HY_ASSIGN(job.options.precision, ReadPrecision(d.precision));
     HY_ASSIGN(job.options.io_precision, ReadPrecision(d.io_precision));
     job.use_cache = d.disable_cache == 0;

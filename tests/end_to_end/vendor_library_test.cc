@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiling with vendor_libraries on the stand-ins for libcuda and cuBLASLt: the library's products
-// race, win (the kernels beside them are interpreted), run in the program and in the saved one, and
-// kernels stand in where the library has gone.
+// Compiling with and without vendor libraries on the stand-ins for libcuda and cuBLASLt: the
+// library's products race, win (the kernels beside them are interpreted), run in the program and in
+// the saved one, and kernels stand in where the library has gone.
+#include <cmath>
+
 #include "tests/drivers/cuda/fake_knobs.h"
 #include "tests/end_to_end/device_fixture.h"
 
@@ -50,7 +52,7 @@ class VendorLibrary : public EndToEnd {
     desc.device_count = 1;
     desc.disable_cache = with_cache ? 0 : 1;
     desc.on_unsupported_op = HY_POLICY_ERROR;
-    desc.vendor_libraries = with_library ? 1 : 0;
+    if (!with_library) desc.disable_vendor_libraries = 1;
     return hy::Program::Compile(instance_, desc);
   }
   std::vector<float> RunOf(const hy::Program& program) {
@@ -89,7 +91,7 @@ TEST_F(VendorLibrary, WinsAndRuns) {
   }
 }
 
-TEST_F(VendorLibrary, IsLeftOutUnlessAskedFor) {
+TEST_F(VendorLibrary, IsLeftOutWhereItIsDisabled) {
   const long calls = Calls(), opened = fake_.call_count("cublasLtCreate");
   ExpectNear(RunOf(CompileOn("cuda:0", false)));
   EXPECT_EQ(Calls(), calls);
@@ -146,6 +148,43 @@ TEST_F(VendorLibrary, WithoutItTheReportSaysWhy) {
   ExpectNear(RunOf(program));
   EXPECT_THAT(devices_.back().Report(HY_FORMAT_TEXT),
               testing::HasSubstr("No library of matrix products"));
+}
+
+TEST_F(VendorLibrary, AMissingOneIsLookedForOncePerDeviceInSilence) {
+  std::string log;
+  hy_instance_desc desc = HY_INSTANCE_DESC_INIT;
+  desc.log_level = HY_LOG_INFO;
+  desc.log_context = &log;
+  desc.log = [](void* context, hy_log_level, hy_string message) {
+    static_cast<std::string*>(context)->append(message.data, message.size) += '\n';
+  };
+  instance_ = hy::Instance::Create(&desc);
+  const long opened = fake_.call_count("cublasLtCreate");
+  {
+    const drivers::cuda::ScopedVariable none("HALYARD_CUBLASLT_LIBRARY", "libnowhere.so.1");
+    ExpectNear(RunOf(CompileOn("cuda:0", true)));
+  }
+  // It could be found now, but the device has looked.
+  ExpectNear(RunOf(CompileOn("cuda:0", true)));
+  EXPECT_EQ(fake_.call_count("cublasLtCreate"), opened);
+  EXPECT_THAT(log, testing::Not(testing::HasSubstr("ibrary")));
+}
+
+// A row that is NaN is NaN behind ReLU, whoever computes that.
+TEST_F(VendorLibrary, ReluOfNanIsNan) {
+  using namespace onnx::testing;  // NOLINT
+  Write("model.onnx", ModelOf({{Node("MatMul", {"x", "w"}, {"p"}), Node("Relu", {"p"}, {"y"})},
+                               {FloatTensor("w", {32, 32}, std::vector<float>(1024, 0.5f))},
+                               {ValueInfo("x", kF32, {48, 32})},
+                               {ValueInfo("y", kF32, {48, 32})}})
+                          .str());
+  x_[5 * 32 + 7] = std::nanf("");
+  for (const bool with_library : {true, false}) {
+    const long before = Calls();
+    const std::vector<float> y = RunOf(CompileOn("cuda:0", with_library));
+    EXPECT_EQ(Calls() > before, with_library);
+    for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i / 32 == 5) << i;
+  }
 }
 
 }  // namespace

@@ -10,6 +10,10 @@
 
 namespace halyard::schedule {
 
+// Whether the library's ReLU of NaN is NaN, as ours is. False: a product before ReLU is cut from
+// it.
+inline constexpr bool kLibraryKeepsNanInRelu = true;
+
 struct LibraryEpilogue {
   GpuLibraryActivation activation = GpuLibraryActivation::kNone;
   std::vector<loop::OpId> addends;  // unmasked loads of floats

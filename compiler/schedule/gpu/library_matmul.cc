@@ -162,6 +162,7 @@ class Planner {
     if (!epilogue) return false;
     matmul.output_dtype = static_cast<uint32_t>(output);
     matmul.activation = epilogue->activation;
+    if (matmul.activation == GpuLibraryActivation::kRelu && !kLibraryKeepsNanInRelu) return false;
     // The library's tanh is good for 16 bits.
     if (matmul.activation == GpuLibraryActivation::kGeluTanh && output == DType::kF32) return false;
     for (const loop::OpId id : epilogue->addends) {
