@@ -68,8 +68,9 @@ constexpr EnvVarInfo kTable[] = {
      "where "
      "the system, the CUDA toolkit or a Python package of NVIDIA has it."},
     {EnvVar::kCublasLtLibrary, "HALYARD_CUBLASLT_LIBRARY", "",
-     "NVIDIA's library of matrix products, which `--vendor-libs` lets compete with generated "
-     "kernels: a soname or a path. Unset: `libcublasLt.so.13` or `.12`, looked for like NVRTC."},
+     "NVIDIA's library of matrix products, which compete with generated kernels but under "
+     "`--no-vendor-libs`: a soname or a path. Unset: `libcublasLt.so.13` or `.12`, looked for like "
+     "NVRTC."},
     {EnvVar::kOneDnnLibrary, "HALYARD_ONEDNN_LIBRARY", "",
      "oneDNN, which `halyard bench --op` times beside a CPU: a soname or a path. Unset: "
      "`libdnnl.so.3` or `.2`."},

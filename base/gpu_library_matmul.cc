@@ -14,7 +14,6 @@ std::string FormatLibraryMatmul(const GpuLibraryMatmul& matmul) {
   }
   if (matmul.c.binding != kNoLibraryBinding) text += ", with a sum";
   if (matmul.bias.binding != kNoLibraryBinding) text += ", with bias";
-  if (matmul.activation == GpuLibraryActivation::kRelu) text += ", relu";
   if (matmul.activation == GpuLibraryActivation::kGeluTanh) text += ", gelu";
   return text;
 }

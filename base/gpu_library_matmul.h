@@ -36,7 +36,7 @@ struct GpuLibraryOperand {
 
 enum class GpuLibraryActivation : uint32_t {
   kNone = 0,
-  kRelu = 1,
+  // Not 1, which was ReLU: in f32 the library makes zeros of NaN (on an H200, version 13.1).
   kGeluTanh = 2,  // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
 };
 
@@ -69,7 +69,7 @@ static_assert(sizeof(GpuLibraryOperand) == 40 && sizeof(GpuLibraryMatmul) == 336
 inline constexpr int64_t kLibraryWorkspaceAlignment = 256;
 inline constexpr int64_t kLibraryWorkspaceSlack = 192;
 
-// "512x768x768 f16 with bias, relu", for messages.
+// "512x768x768 f16 with bias, gelu", for messages.
 std::string FormatLibraryMatmul(const GpuLibraryMatmul& matmul);
 
 }  // namespace halyard

@@ -2,7 +2,7 @@
 /* model_worker: keeps one model loaded through halyard.h and times runs when told to. It is one
  * side of bench/compare_models.py and of bench/compare: it sleeps on stdin while a rival runs.
  *
- *   model_worker MODEL.onnx [--device PATH] [--no-tune] [--vendor-libs] [--precision fp16]
+ *   model_worker MODEL.onnx [--device PATH] [--no-tune] [--no-vendor-libs] [--precision fp16]
  *                [--io-precision fp16] [--symbol NAME=VALUE]... [--inputs FOLDER] [--on-device]
  *
  * Prints "ready SECONDS" (compile or cache hit) and answers each line with one:
@@ -156,7 +156,7 @@ typedef struct Options {
   const char* inputs; /* NULL: random */
   int on_device;
   uint32_t disable_tuning;
-  uint32_t vendor_libraries;
+  hy_vendor_libraries vendor_libraries;
   hy_precision precision, io_precision;
   hy_symbol_value symbols[MOST_SYMBOLS];
   size_t symbol_count;
@@ -188,8 +188,12 @@ static int ParseOptions(int argc, char** argv, Options* options) {
       options->disable_tuning = 1;
       continue;
     }
+    if (strcmp(argv[i], "--no-vendor-libs") == 0) {
+      options->vendor_libraries = HY_VENDOR_LIBRARIES_OFF;
+      continue;
+    }
     if (strcmp(argv[i], "--vendor-libs") == 0) {
-      options->vendor_libraries = 1;
+      options->vendor_libraries = HY_VENDOR_LIBRARIES_RACE;
       continue;
     }
     if (strcmp(argv[i], "--on-device") == 0) {
@@ -336,7 +340,8 @@ int main(int argc, char** argv) {
   if (!ParseOptions(argc, argv, &worker.options)) {
     fprintf(
         stderr,
-        "usage: model_worker MODEL.onnx [--device PATH] [--no-tune] [--vendor-libs] [--precision "
+        "usage: model_worker MODEL.onnx [--device PATH] [--no-tune] [--no-vendor-libs] "
+        "[--precision "
         "fp16|fp32] "
         "[--io-precision fp16|fp32] [--symbol NAME=VALUE]... [--inputs FOLDER] [--on-device]\n");
     return 1;

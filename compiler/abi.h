@@ -81,7 +81,7 @@ struct CompileOptions {
   bool fast_reductions = false;  // allow splits whose order depends on the thread count
   bool allow_fallback = true;    // unsupported ops run in the interpreter, each reported
   // Products of a vendor's library (cuBLASLt) race against generated kernels. Needs `tune`.
-  bool vendor_libraries = false;
+  bool vendor_libraries = true;
   // Where they take part, no generated kernel does: the library is what is to be timed.
   bool only_vendor_libraries = false;
   Precision precision = Precision::kAsGiven;

@@ -525,6 +525,16 @@ typedef struct hy_symbol_value {
   int64_t value;
 } hy_symbol_value;
 
+/* What part products of a vendor's library (NVIDIA's cuBLASLt, on CUDA devices where it is installed) take in the
+ * race of schedules, which needs tuning. A program that uses one also carries kernels for machines without that
+ * version of the library. */
+typedef int32_t hy_vendor_libraries;
+enum {
+  HY_VENDOR_LIBRARIES_RACE = 0, /* against generated kernels */
+  HY_VENDOR_LIBRARIES_OFF = 1,
+  HY_VENDOR_LIBRARIES_ALONE = 2 /* where one can take part no generated kernel does: what the library takes */
+};
+
 /* What the f32 tensors of a model are computed in. */
 typedef int32_t hy_precision;
 enum {
@@ -587,10 +597,7 @@ typedef struct hy_compile_desc {
   uint32_t verify_plan; /* 1: a plan over several devices runs in turn with the best one on a single device,
                            on random data, and the faster is kept; takes seconds */
   uint32_t replan;      /* 1: place anew, even where the cache has a program */
-  /* 1: on CUDA devices products of NVIDIA's cuBLASLt, where it is installed, race against generated kernels.
-   * A program that uses it also carries kernels for machines without that version of it. Needs tuning.
-   * 2: where it can take part no generated kernel races, which tells what the library alone takes. */
-  uint32_t vendor_libraries;
+  hy_vendor_libraries vendor_libraries;
   /* With progress_context; may be NULL. Asked between passes, candidates and pieces of code, on any thread, also
    * on several at once. Not 0: the call ends soon, with HY_ABORTED. */
   int32_t (*should_stop)(void* context);

@@ -56,7 +56,6 @@ inline void ApplyLibraryMatmul(const GpuLibraryMatmul& matmul,
         if (matmul.bias.binding != kNoLibraryBinding) {
           value += FloatAt(bindings[matmul.bias.binding], output, matmul.bias.offset + i);
         }
-        if (matmul.activation == GpuLibraryActivation::kRelu) value = std::fmax(value, 0.0);
         if (matmul.activation == GpuLibraryActivation::kGeluTanh) {
           const double inner = 0.7978845608028654 * (value + 0.044715 * value * value * value);
           value = value / 2 * (1 + std::tanh(inner));

@@ -54,9 +54,7 @@ enum cublasLtMatmulDescAttributes_t : int {
 };
 enum cublasLtEpilogue_t : int {
   CUBLASLT_EPILOGUE_DEFAULT = 1,
-  CUBLASLT_EPILOGUE_RELU = 2,
   CUBLASLT_EPILOGUE_BIAS = 4,
-  CUBLASLT_EPILOGUE_RELU_BIAS = 6,
   CUBLASLT_EPILOGUE_GELU = 32,
   CUBLASLT_EPILOGUE_GELU_BIAS = 36,
 };

@@ -29,8 +29,6 @@ Result<cudaDataType_t> TypeOf(uint32_t dtype) {
 uint32_t EpilogueOf(const GpuLibraryMatmul& matmul) {
   const bool has_bias = matmul.bias.binding != kNoLibraryBinding;
   switch (matmul.activation) {
-    case GpuLibraryActivation::kRelu:
-      return has_bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
     case GpuLibraryActivation::kGeluTanh:
       return has_bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
     case GpuLibraryActivation::kNone:

@@ -128,6 +128,15 @@ Result<Precision> ReadPrecision(hy_precision precision) {
   }
 }
 
+Status ReadVendorLibraries(hy_vendor_libraries libraries, CompileOptions& options) {
+  if (libraries < HY_VENDOR_LIBRARIES_RACE || libraries > HY_VENDOR_LIBRARIES_ALONE) {
+    return InvalidArgument("There is no hy_vendor_libraries {}.", libraries);
+  }
+  options.vendor_libraries = libraries != HY_VENDOR_LIBRARIES_OFF;
+  options.only_vendor_libraries = libraries == HY_VENDOR_LIBRARIES_ALONE;
+  return OkStatus();
+}
+
 struct LoadRequest {
   program::Program program;
   std::vector<Ref<hal::Device>> devices;
@@ -202,10 +211,7 @@ hy_result hy_program_compile(hy_instance_t* instance, const hy_compile_desc* des
     HY_TRY(ReadPlacement(d, job));
     job.options.tune = d.disable_tuning == 0;
     job.options.fast_reductions = d.fast_reductions != 0;
-    if (d.vendor_libraries > 2)
-      return InvalidArgument("vendor_libraries is {}; it is 0, 1 or 2.", d.vendor_libraries);
-    job.options.vendor_libraries = d.vendor_libraries != 0;
-    job.options.only_vendor_libraries = d.vendor_libraries == 2;
+    HY_TRY(ReadVendorLibraries(d.vendor_libraries, job.options));
     HY_ASSIGN(job.options.precision, ReadPrecision(d.precision));
     HY_ASSIGN(job.options.io_precision, ReadPrecision(d.io_precision));
     job.use_cache = d.disable_cache == 0;

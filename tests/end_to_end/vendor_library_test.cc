@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiling with vendor_libraries on the stand-ins for libcuda and cuBLASLt: the library's products
-// race, win (the kernels beside them are interpreted), run in the program and in the saved one, and
-// kernels stand in where the library has gone.
+// Compiling with and without vendor libraries on the stand-ins for libcuda and cuBLASLt: the
+// library's products race, win (the kernels beside them are interpreted), run in the program and in
+// the saved one, and kernels stand in where the library has gone.
+#include <cmath>
+
 #include "tests/drivers/cuda/fake_knobs.h"
 #include "tests/end_to_end/device_fixture.h"
 
@@ -34,14 +36,15 @@ class VendorLibrary : public EndToEnd {
                             {ValueInfo("y", kF32, {48, 32})}})
                        .str());
     x_ = numbers(48 * 32, 13);
-    expected_ = RunOf(CompileOn("cpu:0", 0));
+    expected_ = RunOf(CompileOn("cpu:0", HY_VENDOR_LIBRARIES_OFF));
   }
   ~VendorLibrary() override {
     fake_.set_cublaslt_version(130100);
     fake_.reset();
   }
 
-  hy::Program CompileOn(const std::string& path, uint32_t with_library, bool with_cache = false) {
+  hy::Program CompileOn(const std::string& path, hy_vendor_libraries libraries,
+                        bool with_cache = false) {
     devices_.push_back(instance_.Open(path));
     hy_device_t* raw = devices_.back().get();
     hy_compile_desc desc = HY_COMPILE_DESC_INIT;
@@ -50,7 +53,7 @@ class VendorLibrary : public EndToEnd {
     desc.device_count = 1;
     desc.disable_cache = with_cache ? 0 : 1;
     desc.on_unsupported_op = HY_POLICY_ERROR;
-    desc.vendor_libraries = with_library;
+    desc.vendor_libraries = libraries;
     return hy::Program::Compile(instance_, desc);
   }
   std::vector<float> RunOf(const hy::Program& program) {
@@ -77,7 +80,7 @@ class VendorLibrary : public EndToEnd {
 
 TEST_F(VendorLibrary, WinsAndRuns) {
   for (const char* path : {"cuda:0?graph_commands=100", "cuda:0?graph_commands=1"}) {
-    const hy::Program program = CompileOn(path, 1);
+    const hy::Program program = CompileOn(path, HY_VENDOR_LIBRARIES_RACE);
     const std::string schedules = program.Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT);
     EXPECT_THAT(schedules, testing::HasSubstr("gpu-library"));
     EXPECT_THAT(schedules, testing::HasSubstr("cuBLASLt 13.1.0"));
@@ -90,7 +93,7 @@ TEST_F(VendorLibrary, WinsAndRuns) {
 }
 
 TEST_F(VendorLibrary, RacesAlone) {
-  const hy::Program program = CompileOn("cuda:0", 2, true);
+  const hy::Program program = CompileOn("cuda:0", HY_VENDOR_LIBRARIES_ALONE, true);
   const std::string schedules = program.Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT);
   // Both products are the library's, and only its proposals raced for them.
   EXPECT_THAT(schedules, testing::ContainsRegex("its products won 2 of [0-9]+ kernels"));
@@ -98,21 +101,22 @@ TEST_F(VendorLibrary, RacesAlone) {
                                                 "the library's own first choice took"));
   ExpectNear(RunOf(program));
   // What it took is no choice for other programs.
-  EXPECT_THAT(CompileOn("cuda:0", 1, true).Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT),
+  EXPECT_THAT(CompileOn("cuda:0", HY_VENDOR_LIBRARIES_RACE, true)
+                  .Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT),
               testing::Not(testing::HasSubstr("the library's own first choice")));
   EXPECT_THROW(CompileOn("cuda:0", 3), hy::Error);
 }
 
-TEST_F(VendorLibrary, IsLeftOutUnlessAskedFor) {
+TEST_F(VendorLibrary, IsLeftOutWhereItIsDisabled) {
   const long calls = Calls(), opened = fake_.call_count("cublasLtCreate");
-  ExpectNear(RunOf(CompileOn("cuda:0", 0)));
+  ExpectNear(RunOf(CompileOn("cuda:0", HY_VENDOR_LIBRARIES_OFF)));
   EXPECT_EQ(Calls(), calls);
   EXPECT_EQ(fake_.call_count("cublasLtCreate"), opened);
 }
 
 TEST_F(VendorLibrary, KernelsStandInWhereASavedProgramFindsAnother) {
   const std::string file = Path("program");
-  CompileOn("cuda:0", 1).Save(file);
+  CompileOn("cuda:0", HY_VENDOR_LIBRARIES_RACE).Save(file);
   hy_program_load_desc desc = HY_PROGRAM_LOAD_DESC_INIT;
   desc.path = hy::View(file);
   const auto load = [&] {
@@ -137,29 +141,66 @@ TEST_F(VendorLibrary, KernelsStandInWhereASavedProgramFindsAnother) {
 }
 
 TEST_F(VendorLibrary, AnEarlierRaceIsRemembered) {
-  const hy::Program first = CompileOn("cuda:0", 1, true);
+  const hy::Program first = CompileOn("cuda:0", HY_VENDOR_LIBRARIES_RACE, true);
   ExpectNear(RunOf(first));
   // Without the program, but with the race; and without the library it is another race.
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ + "/cache")) {
     if (entry.path().extension() == ".hyp") std::filesystem::remove(entry.path());
   }
-  const hy::Program again = CompileOn("cuda:0", 1, true);
+  const hy::Program again = CompileOn("cuda:0", HY_VENDOR_LIBRARIES_RACE, true);
   const std::string schedules = again.Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT);
   EXPECT_THAT(schedules, testing::ContainsRegex("gpu-library .*: fastest in an earlier race"));
   ExpectNear(RunOf(again));
-  const hy::Program without = CompileOn("cuda:0", 0, true);
+  const hy::Program without = CompileOn("cuda:0", HY_VENDOR_LIBRARIES_OFF, true);
   EXPECT_THAT(without.Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT),
               testing::Not(testing::HasSubstr("gpu-library")));
 }
 
 TEST_F(VendorLibrary, WithoutItTheReportSaysWhy) {
   const drivers::cuda::ScopedVariable none("HALYARD_CUBLASLT_LIBRARY", "libnowhere.so.1");
-  const hy::Program program = CompileOn("cuda:0", 1);
+  const hy::Program program = CompileOn("cuda:0", HY_VENDOR_LIBRARIES_RACE);
   EXPECT_THAT(program.Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT),
               testing::HasSubstr("No library takes part: Library 'libnowhere.so.1' cannot be"));
   ExpectNear(RunOf(program));
   EXPECT_THAT(devices_.back().Report(HY_FORMAT_TEXT),
               testing::HasSubstr("No library of matrix products"));
+}
+
+TEST_F(VendorLibrary, AMissingOneIsLookedForOncePerDeviceInSilence) {
+  std::string log;
+  hy_instance_desc desc = HY_INSTANCE_DESC_INIT;
+  desc.log_level = HY_LOG_INFO;
+  desc.log_context = &log;
+  desc.log = [](void* context, hy_log_level, hy_string message) {
+    static_cast<std::string*>(context)->append(message.data, message.size) += '\n';
+  };
+  instance_ = hy::Instance::Create(&desc);
+  const long opened = fake_.call_count("cublasLtCreate");
+  {
+    const drivers::cuda::ScopedVariable none("HALYARD_CUBLASLT_LIBRARY", "libnowhere.so.1");
+    ExpectNear(RunOf(CompileOn("cuda:0", HY_VENDOR_LIBRARIES_RACE)));
+  }
+  // It could be found now, but the device has looked.
+  ExpectNear(RunOf(CompileOn("cuda:0", HY_VENDOR_LIBRARIES_RACE)));
+  EXPECT_EQ(fake_.call_count("cublasLtCreate"), opened);
+  EXPECT_THAT(log, testing::Not(testing::HasSubstr("ibrary")));
+}
+
+// A row that is NaN is NaN behind ReLU, whoever computes that.
+TEST_F(VendorLibrary, ReluOfNanIsNan) {
+  using namespace onnx::testing;  // NOLINT
+  Write("model.onnx", ModelOf({{Node("MatMul", {"x", "w"}, {"p"}), Node("Relu", {"p"}, {"y"})},
+                               {FloatTensor("w", {32, 32}, std::vector<float>(1024, 0.5f))},
+                               {ValueInfo("x", kF32, {48, 32})},
+                               {ValueInfo("y", kF32, {48, 32})}})
+                          .str());
+  x_[5 * 32 + 7] = std::nanf("");
+  for (const hy_vendor_libraries libraries : {HY_VENDOR_LIBRARIES_RACE, HY_VENDOR_LIBRARIES_OFF}) {
+    const long before = Calls();
+    const std::vector<float> y = RunOf(CompileOn("cuda:0", libraries));
+    EXPECT_EQ(Calls() > before, libraries == HY_VENDOR_LIBRARIES_RACE);
+    for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i / 32 == 5) << i;
+  }
 }
 
 }  // namespace

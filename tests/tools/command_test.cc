@@ -159,6 +159,9 @@ TEST_F(CommandTest, BenchOfAGrid) {
   EXPECT_THAT(Read("a.json"), testing::ContainsRegex("\"shapes\": \\{[ \n]*\"n\": 16[ \n]*\\}"));
   EXPECT_THAT(Read("a.json"), testing::HasSubstr("\"precision\": \"fp16\""));
   EXPECT_THAT(Read("a.json"), testing::HasSubstr("\"io_precision\": \"as-given\""));
+  EXPECT_THAT(Read("a.json"), testing::HasSubstr("\"vendor_libs\": true"));
+  EXPECT_THAT(Run(quick + "--no-vendor-libs --json"), testing::HasSubstr("\"vendor_libs\": false"));
+  EXPECT_THAT(Run(quick + "--vendor-libs --json"), testing::HasSubstr("\"vendor_libs\": true"));
   // One value is no grid: the row is named as it was.
   EXPECT_THAT(Run(quick + "--shape n=4 -o csv"), testing::HasSubstr("\n\"copy.onnx\",\"cpu:0\","));
   ExpectError(Run(quick + "--shape n=4,4"), 1, "--shape names 'n=4' twice");
@@ -506,7 +509,7 @@ TEST_F(CommandTest, AProgramRefusesWhatOnlyModelsTake) {
   for (const char* option :
        {"--no-cache", "--replan", "--verify-plan", "--compile-shapes", "--affinity a=cpu:0",
         "--memory-cap cpu=1GB", "--on-unsupported-op warn", "--precision as-given",
-        "--io-precision fp16"}) {
+        "--io-precision fp16", "--no-vendor-libs"}) {
     ExpectError(Run("run copy.hyp " + std::string(option)), 1,
                 "for models only: " + std::string(option).substr(0, std::string(option).find(' ')));
   }

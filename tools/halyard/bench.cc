@@ -232,7 +232,7 @@ int Bench(const BenchArguments& options, const CLI::App& command) {
                  {"timer", "host clock around hy_session_run, host memory to host memory"},
                  {"precision", Join(options.precisions, ",")},
                  {"io_precision", options.model.io_precision},
-                 {"vendor_libs", options.model.vendor_libs},
+                 {"vendor_libs", options.model.vendor_libs != HY_VENDOR_LIBRARIES_OFF},
                  {"is_interrupted", false},
                  {"rows", Json::array()}};
   size_t rows = 0;

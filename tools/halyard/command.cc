@@ -47,9 +47,12 @@ hy::Error WithFile(const hy::Error& error, const std::string& file) {
 }
 
 void AddVendorLibsOption(CLI::App& app, ModelOptions& options) {
-  options.for_models.push_back(
-      app.add_flag("--vendor-libs,!--no-vendor-libs", options.vendor_libs,
-                   "Let cuBLASLt's products race against generated kernels on CUDA devices (off)"));
+  options.for_models.push_back(app.add_flag_function(
+      "!--no-vendor-libs,--vendor-libs",
+      [&options](int64_t count) {
+        options.vendor_libs = count > 0 ? HY_VENDOR_LIBRARIES_RACE : HY_VENDOR_LIBRARIES_OFF;
+      },
+      "Whether cuBLASLt's products race against generated kernels on CUDA devices (yes)"));
 }
 
 void AddIoPrecisionOption(CLI::App& app, ModelOptions& options) {
@@ -450,7 +453,7 @@ Model OpenModel(const ModelOptions& options, bool fix_shapes, const GraphMaker& 
       for (const auto& [device, bytes] : caps) limits.push_back({hy::View(device), bytes});
       desc.memory_caps = limits.data();
       desc.memory_cap_count = limits.size();
-      desc.vendor_libraries = options.only_vendor_libs ? 2 : options.vendor_libs ? 1 : 0;
+      desc.vendor_libraries = options.vendor_libs;
       desc.verify_plan = options.verify_plan ? 1 : 0;
       desc.replan = options.replan ? 1 : 0;
       desc.should_stop = options.should_stop;

@@ -57,8 +57,7 @@ struct ModelOptions {
   bool no_fallback = false;
   bool no_tune = false;
   bool no_cache = false;
-  bool vendor_libs = false;
-  bool only_vendor_libs = false;          // no option: of rows of rivals
+  hy_vendor_libraries vendor_libs = HY_VENDOR_LIBRARIES_RACE;
   std::string precision = "as-given";     // or "fp16"
   std::string io_precision = "as-given";  // or "fp16"
   std::vector<std::string> affinities;    // "PATTERN=DEVICE", "PATTERN=prefer:DEVICE", ...
@@ -75,7 +74,7 @@ struct ModelOptions {
   std::vector<const CLI::Option*> for_models;
 };
 void AddModelOptions(CLI::App& app, ModelOptions& options);
-// --vendor-libs and its opposite, one of those.
+// --no-vendor-libs and its opposite, one of those.
 void AddVendorLibsOption(CLI::App& app, ModelOptions& options);
 // --io-precision, another.
 void AddIoPrecisionOption(CLI::App& app, ModelOptions& options);

@@ -70,7 +70,7 @@ RivalOffer OfferCublasLt(const BenchOptions& options, ModelOptions model_options
     offer.why_not = "it is asked only where schedules are tuned (without --no-tune).";
     return offer;
   }
-  model_options.only_vendor_libs = true;
+  model_options.vendor_libs = HY_VENDOR_LIBRARIES_ALONE;
   try {
     Model model = OpenModel(model_options, true, options.make_graph);
     const Part part = ReadSchedules(model);

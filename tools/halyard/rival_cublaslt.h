@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuBLASLt beside a CUDA device: the product of the op as a program in which no kernel of ours may
-// take the library's place (hy_compile_desc.vendor_libraries = 2).
+// take the library's place (HY_VENDOR_LIBRARIES_ALONE).
 #pragma once
 
 #include "tools/halyard/bench_row.h"

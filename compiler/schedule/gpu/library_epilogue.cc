@@ -27,10 +27,7 @@ class EpilogueReader {
   std::optional<LibraryEpilogue> Read(ValueId stored) {
     LibraryEpilogue epilogue;
     ValueId value = Strip(stored);
-    if (const auto inner = ReadRelu(value)) {
-      epilogue.activation = GpuLibraryActivation::kRelu;
-      value = *inner;
-    } else if (const auto argument = ReadGelu(value)) {
+    if (const auto argument = ReadGelu(value)) {
       epilogue.activation = GpuLibraryActivation::kGeluTanh;
       value = *argument;
     }
@@ -68,16 +65,6 @@ class EpilogueReader {
     const Op* op = value == sum_ ? nullptr : Producer(value);
     if (op == nullptr || op->kind != OpKind::kConst || !IsFloat(op->dtype)) return std::nullopt;
     return std::bit_cast<double>(op->immediate);
-  }
-
-  std::optional<ValueId> ReadRelu(ValueId value) const {
-    const Op* op = Scalar(value);
-    if (op == nullptr || op->opcode != Opcode::kMax) return std::nullopt;
-    for (const int i : {0, 1}) {
-      const auto constant = Constant(Strip(op->operands[static_cast<size_t>(1 - i)]));
-      if (constant && *constant == 0) return Strip(op->operands[static_cast<size_t>(i)]);
-    }
-    return std::nullopt;
   }
 
   bool ReadTerms(ValueId value, std::vector<loop::OpId>* addends, int* sums) const {

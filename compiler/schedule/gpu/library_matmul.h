@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contractions that a library of NVIDIA's may compute (base/gpu_library_matmul.h): what of a kernel
 // the library does, and what is left for kernels of ours. The library's product takes a bias along
-// the contiguous side of the result, one addend of the result's shape, and ReLU or GELU (tanh);
+// the contiguous side of the result, one addend of the result's shape, and GELU (tanh);
 // with anything else behind it the kernel is cut in two, the product and the rest, which pass the
 // sums to each other in the type that the kernel rounds them to first.
 //

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/loop/text.h"
+#include "compiler/schedule/gpu/library_epilogue.h"
 #include "tests/codegen/schedule/check_gpu.h"
 
 namespace halyard::schedule {
@@ -117,17 +118,22 @@ TEST(LibraryMatmul, TakesPlainProductsOfAnyLayout) {
   }
 }
 
-TEST(LibraryMatmul, FoldsBiasSumAndRelu) {
+TEST(LibraryMatmul, FoldsBiasAndSum) {
   Text text;
-  text.epilogue = std::string(kRounded) + kResidual +
-                  "    %26 = const.f32 0.0\n    %27 = max %25, %26\n    %z = convert.f16 %27\n";
+  text.epilogue = std::string(kRounded) + kResidual + "    %z = convert.f16 %25\n";
   auto plan = PlanOf(text);
   ASSERT_TRUE(plan);
   EXPECT_FALSE(plan->is_cut);
-  EXPECT_EQ(plan->matmul.activation, GpuLibraryActivation::kRelu);
   EXPECT_EQ(plan->matmul.bias.binding, 2u);
   EXPECT_EQ(plan->matmul.c.binding, 4u);
   EXPECT_EQ(plan->matmul.d.binding, 5u);
+  ExpectRight(text);
+  // Not ReLU.
+  text.epilogue = std::string(kRounded) + kResidual +
+                  "    %26 = const.f32 0.0\n    %27 = max %25, %26\n    %z = convert.f16 %27\n";
+  plan = PlanOf(text);
+  ASSERT_TRUE(plan);
+  EXPECT_TRUE(plan->is_cut);
   ExpectRight(text);
   // A residual of another type is no C of the library.
   text.residual = "f32";

@@ -162,8 +162,6 @@ struct Call {
     }
     if (HasBias()) value += Read(static_cast<const uint8_t*>(desc.bias), d_layout.type, i);
     switch (desc.epilogue & ~uint32_t{CUBLASLT_EPILOGUE_BIAS}) {
-      case CUBLASLT_EPILOGUE_RELU:
-        return value > 0 ? value : 0;
       case CUBLASLT_EPILOGUE_GELU:
         return 0.5f * value *
                (1 + std::tanh(0.7978845608f * (value + 0.044715f * value * value * value)));
