@@ -11,6 +11,7 @@
 #include <set>
 
 #include "base/gpu_kernel_abi.h"
+#include "compiler/ops/op_def.h"
 #include "compiler/pipeline/cluster_work.h"
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/place/plan.h"
