@@ -99,22 +99,47 @@ class ProblemMaker {
  private:
   bool IsConstant(NodeId id) const { return module_.nodes[id].constant != kNone; }
 
-  // Clusters in the order of their last nodes: what a cluster gives to others is made there.
+  // Each cluster behind those that it reads from, else in the order of their last nodes. Clusters
+  // that read from each other fall apart in the cut; theirs are the last nodes' order too.
   void FindItems() {
-    std::map<uint32_t, NodeId> last;  // cluster -> position of its last node
     const std::vector<NodeId>& order = module_.entry().nodes;
+    std::map<uint32_t, uint32_t> last;                  // cluster -> position of its last node
+    std::map<uint32_t, std::set<uint32_t>> reads_from;  // clusters
     for (uint32_t i = 0; i < order.size(); ++i) {
-      if (!IsConstant(order[i])) last[state_.cluster_of[order[i]]] = i;
+      if (IsConstant(order[i])) continue;
+      const uint32_t cluster = state_.cluster_of[order[i]];
+      last[cluster] = i;
+      for (const ValueId operand : module_.nodes[order[i]].operands) {
+        const NodeId producer = operand == kNone ? kNone : module_.values[operand].producer;
+        if (producer == kNone || IsConstant(producer)) continue;
+        if (state_.cluster_of[producer] != cluster) {
+          reads_from[cluster].insert(state_.cluster_of[producer]);
+        }
+      }
     }
-    std::vector<std::pair<uint32_t, uint32_t>> sorted;
-    for (const auto& [cluster, position] : last) sorted.emplace_back(position, cluster);
-    std::sort(sorted.begin(), sorted.end());
-    item_of_.assign(module_.nodes.size(), kNone);
+    std::map<uint32_t, std::set<uint32_t>> readers_of;
+    for (const auto& [cluster, producers] : reads_from) {
+      for (const uint32_t producer : producers) readers_of[producer].insert(cluster);
+    }
+    std::set<std::pair<uint32_t, uint32_t>> ready, waiting;  // position, cluster
+    for (const auto& [cluster, position] : last) {
+      (reads_from[cluster].empty() ? ready : waiting).insert({position, cluster});
+    }
     std::map<uint32_t, uint32_t> item_of_cluster;
-    for (const auto& [position, cluster] : sorted) {
+    while (!ready.empty() || !waiting.empty()) {
+      auto& from = ready.empty() ? waiting : ready;
+      const uint32_t cluster = from.begin()->second;
+      from.erase(from.begin());
       item_of_cluster[cluster] = static_cast<uint32_t>(cluster_of_item_.size());
       cluster_of_item_.push_back(cluster);
+      for (const uint32_t reader : readers_of[cluster]) {
+        std::set<uint32_t>& left = reads_from[reader];
+        left.erase(cluster);
+        const std::pair<uint32_t, uint32_t> key(last[reader], reader);
+        if (left.empty() && waiting.erase(key) > 0) ready.insert(key);
+      }
     }
+    item_of_.assign(module_.nodes.size(), kNone);
     nodes_of_.resize(cluster_of_item_.size());
     for (const NodeId id : order) {
       if (IsConstant(id)) continue;

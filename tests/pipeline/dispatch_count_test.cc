@@ -32,7 +32,8 @@ struct Row {
 class DispatchCount : public ::testing::TestWithParam<Row> {};
 
 void FuseModel(const Row& row, const std::map<std::string, int64_t>& symbols,
-               std::set<std::string, std::less<>> disabled, CompileState* state) {
+               std::set<std::string, std::less<>> disabled, CompileState* state,
+               std::string_view stop_after = "fuse") {
   const ModelFolder folder(row.model);
   CompileRequest request;
   request.path = folder.model();
@@ -45,7 +46,7 @@ void FuseModel(const Row& row, const std::map<std::string, int64_t>& symbols,
   device.target = *target;
   state->program.devices.push_back(device);
   RunOptions options;
-  options.stop_after = "fuse";
+  options.stop_after = stop_after;
   options.disabled = std::move(disabled);
   const Status ran = RunPasses(*state, options, "", nullptr);
   ASSERT_TRUE(ran.ok()) << ran.ToString();
@@ -88,11 +89,13 @@ struct Clusters {
   size_t clusters = 0, kernels = 0;
 };
 Clusters CountClusters(const char* model, std::set<std::string, std::less<>> disabled) {
-  CompileState state;
+  CompileState clustered, state;  // fusion makes kernels of the clusters
+  FuseModel({model, 0}, {{"batch", 1}}, disabled, &clustered, "cluster");
   FuseModel({model, 0}, {{"batch", 1}}, std::move(disabled), &state);
   std::set<uint32_t> clusters;
-  for (const graph::NodeId id : state.module.entry().nodes) {
-    if (state.module.nodes[id].constant == graph::kNone) clusters.insert(state.cluster_of[id]);
+  for (const graph::NodeId id : clustered.module.entry().nodes) {
+    const bool is_constant = clustered.module.nodes[id].constant != graph::kNone;
+    if (!is_constant) clusters.insert(clustered.cluster_of[id]);
   }
   Clusters counts{clusters.size(), 0};
   for (const Segment& segment : state.segments) counts.kernels += segment.function.kernels.size();

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "base/gpu_kernel_abi.h"
+#include "compiler/ops/op_def.h"
 #include "compiler/pipeline/cluster_work.h"
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/place/plan.h"
@@ -534,6 +535,34 @@ TEST(Clusters, ViewsOfConstantsBelongToTheirReader) {
   EXPECT_THAT(placed.plan->item_nodes[0], ::testing::ElementsAre("b", "c"));
 }
 
+// Whatever the order of its nodes: what a cluster reads has its price.
+TEST(Clusters, StandBehindThoseThatTheyReadFrom) {
+  Placed placed;
+  ASSERT_TRUE(Place("graph main(%x: f32[64, 64], %w: f32[64, 64]) -> (%b, %c) {\n"
+                    "  %a = matmul %x, %w : f32[64, 64] \"a\"\n"
+                    "  %c = tanh %a : f32[64, 64] \"c\"\n"
+                    "  %b = exp %a : f32[64, 64] \"b\"\n}\n",
+                    TwoDevices(), {}, &placed)
+                  .ok());
+  std::map<std::string, graph::NodeId> nodes;
+  for (const graph::NodeId id : placed.state.module.entry().nodes) {
+    nodes[placed.state.module.nodes[id].name] = id;
+  }
+  // A kernel of the product and the last node, which comes after the reader of the product.
+  placed.state.cluster_of[nodes["a"]] = placed.state.cluster_of[nodes["b"]] = 0;
+  placed.state.cluster_of[nodes["c"]] = 1;
+  std::vector<std::string> notes;
+  std::vector<uint32_t> clusters;
+  const auto problem = MakeProblem(placed.state, MachineOf(placed.state, &notes), &clusters);
+  ASSERT_TRUE(problem.ok()) << problem.status().ToString();
+  EXPECT_THAT(clusters, ::testing::ElementsAre(0, 1));
+  const auto a = std::find_if(problem->tensors.begin(), problem->tensors.end(),
+                              [](const place::Tensor& tensor) { return tensor.name == "a"; });
+  ASSERT_NE(a, problem->tensors.end());
+  EXPECT_EQ(a->producer, 0u);
+  EXPECT_THAT(a->consumers, ::testing::ElementsAre(1));
+}
+
 // A zero that merging made common, spread once for two activations.
 constexpr std::string_view kSharedZero =
     R"(graph main(%x: f32[64, 64], %w: f32[64, 64]) -> (%d) {
@@ -588,10 +617,18 @@ Fused CountFused(std::string_view text, bool clones) {
   const Status ran = RunPasses(state, run, "", &phases);
   EXPECT_TRUE(ran.ok()) << ran.ToString();
   Fused counts;
+  CompileState clustered;  // fusion makes kernels of them
+  clustered.request = &request;
+  clustered.program.devices = request.devices;
+  run.stop_after = "cluster";
+  EXPECT_TRUE(RunPasses(clustered, run, "", &phases).ok());
   std::set<uint32_t> clusters;
+  for (const graph::NodeId id : clustered.module.entry().nodes) {
+    if (clustered.module.nodes[id].constant != graph::kNone) continue;
+    clusters.insert(clustered.cluster_of[id]);
+  }
   for (const graph::NodeId id : state.module.entry().nodes) {
     if (state.module.nodes[id].constant != graph::kNone) continue;
-    clusters.insert(state.cluster_of[id]);
     ++counts.nodes;
   }
   counts.clusters = clusters.size();
