@@ -6,7 +6,7 @@ Warm: the same models once more, planned anew with the times that races and time
 
 usage: bench/model_error.py BUILD_FOLDER DEVICE [MODEL...] [--no-tune] [--seconds S] [--probe-seconds S] [--output FILE]
 
-Models are folders of tests/models; without any it is the suite. The cache is a new one. The issue's limits are 40 %
+Models are folders of tests/models; without any it is the suite. The cache is a new one. The limits are 40 %
 cold and 15 % warm for the median over all kernels; with --check what is above ends with status 1.
 """
 

@@ -93,7 +93,9 @@ void Arithmetic(Opcode opcode, bool has_fma, std::vector<OpCase>* cases) {
       for (const int64_t constant : constants) {
         if (!IsFloat(dtype) && !IsSigned(dtype) && constant < 0) continue;
         if (constant != static_cast<int8_t>(constant) && BitWidth(dtype) < 32) continue;
-        Frame g(NameOf(opcode, dtype, lanes, fmt::format("_c{}", constant + 1)), {dtype}, dtype);
+        const std::string suffix =
+            constant < -1 ? fmt::format("_cm{}", -constant) : fmt::format("_c{}", constant + 1);
+        Frame g(NameOf(opcode, dtype, lanes, suffix), {dtype}, dtype);
         const ValueId c = IsFloat(dtype)
                               ? g.b.ConstFloat(dtype, static_cast<double>(constant), lanes)
                               : g.b.ConstInt(dtype, constant, lanes);
