@@ -3,7 +3,9 @@
  * where everything runs, and runs it once. Inputs are all ones; a size that is not fixed is taken as small as
  * the model allows.
  *
- *   cc host_app.c $(pkg-config --cflags --libs halyard) -o host_app && ./host_app model.onnx */
+ *   cc host_app.c $(pkg-config --cflags --libs halyard) -o host_app && ./host_app model.onnx
+ *
+ * Installed where the system does not look, PREFIX/lib: also -Wl,-rpath,PREFIX/lib. */
 #include <halyard.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -89,7 +89,7 @@ typedef struct hy_string {
   size_t size;      /* bytes */
 } hy_string;
 
-/* A hy_string of a literal, and of a terminated string. */
+/* A hy_string of a literal. */
 #define HY_STRING(literal) {literal, sizeof(literal) - 1}
 
 typedef int32_t hy_dtype;
@@ -812,11 +812,11 @@ typedef struct hy_tensor {
 
 /* Runs once and waits. Inputs and outputs stand in the model's order, all of them. Of an input the dtype,
  * rank, dims and bytes are read. An output with neither data nor buffer gets memory of the session: on
- * return data and size_bytes say where; it is overwritten by the session's next run and dies with it. An
- * output with data or a buffer is written there. Dtype, rank and dims of outputs are filled in.
- * One thread at a time: HY_BUSY. HY_INVALID_ARGUMENT names the input that does not fit, HY_OUT_OF_RANGE
- * comes from an index inside the model. After a failure the outputs are undefined and the session may be
- * used again, unless the device was lost. */
+ * return data and size_bytes say where, until the session's next run or its end. Set data to NULL again
+ * before the tensor is given to that run: an output with data or a buffer is written there. Dtype, rank and
+ * dims of outputs are filled in. One thread at a time: HY_BUSY. HY_INVALID_ARGUMENT names the input that
+ * does not fit, HY_OUT_OF_RANGE comes from an index inside the model. After a failure the outputs are
+ * undefined and the session may be used again, unless the device was lost. */
 HY_API HY_NODISCARD hy_result hy_session_run(hy_session_t* session, const hy_tensor* inputs,
                                              size_t input_count, hy_tensor* outputs, size_t output_count);
 /* The same without waiting: the outputs may be read when the event is done. Inputs and outputs in host
