@@ -89,7 +89,7 @@ typedef struct hy_string {
   size_t size;      /* bytes */
 } hy_string;
 
-/* A hy_string of a literal. */
+/* Initialises a hy_string with a literal. */
 #define HY_STRING(literal) {literal, sizeof(literal) - 1}
 
 typedef int32_t hy_dtype;
