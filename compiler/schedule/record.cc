@@ -95,6 +95,7 @@ std::string FormatSchedule(const ScheduleRecord& record) {
     text += fmt::format(" mr={} nv={} mc={}", record.mr, record.nv, record.mc);
   if (record.kind == ScheduleKind::kGpuMap && record.mr != 0)
     text += fmt::format(" mr={}", record.mr);
+  if (record.kind == ScheduleKind::kRow && record.mr != 0) text += fmt::format(" mr={}", record.mr);
   if (record.kind == ScheduleKind::kWindow) text += fmt::format(" mr={}", record.mr);
   if (record.tile != defaults.tile) {
     const GpuTile& tile = record.tile;
@@ -183,13 +184,10 @@ Result<ScheduleRecord> ParseSchedule(std::string_view text) {
                                                           {"stages", &record.tile.stages},
                                                           {"split", &record.tile.split},
                                                           {"raster", &record.tile.raster}};
-      const std::map<std::string_view, int64_t*> large = {{"grain", &record.grain},
-                                                          {"chunk", &record.chunk},
-                                                          {"kc", &record.kc},
-                                                          {"mc", &record.mc},
-                                                          {"nc", &record.nc},
-                                                          {"workspace",
-                                                           &record.library.workspace_bytes}};
+      const std::map<std::string_view, int64_t*> large = {
+          {"grain", &record.grain}, {"chunk", &record.chunk},
+          {"kc", &record.kc},       {"mc", &record.mc},
+          {"nc", &record.nc},       {"workspace", &record.library.workspace_bytes}};
       const std::map<std::string_view, bool*> flags = {
           {"swap", &record.swap},       {"packa", &record.pack_a},
           {"columns", &record.columns}, {"persistent", &record.persistent},

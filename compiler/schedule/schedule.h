@@ -69,7 +69,8 @@ struct ScheduleRecord {
   // Row: elements of a vectorised outer parallel loop that one task does; 0: all.
   int64_t chunk = 0;
   // Contraction; attention uses mr, nv and mc, a window mr (positions), a GPU map mr (neighbours
-  // along the loop that its windows slide along, which one workitem computes; 0: no such loop)
+  // along the loop that its windows slide along, which one workitem computes; 0: no such loop), a
+  // row mr (iterations of a task side by side; 0: one after the other)
   bool swap = false;  // vectors run along m instead of n
   int32_t mr = 0;     // rows of the register tile (broadcast side)
   int32_t nv = 0;     // vectors per row of the register tile

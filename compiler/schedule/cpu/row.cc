@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "compiler/kernel/jam.h"
 #include "compiler/schedule/common/emitter.h"
 #include "compiler/schedule/common/nest.h"
 #include "compiler/schedule/common/pieces.h"
@@ -24,6 +25,9 @@ namespace {
 // Additions in a row before the next block: a sum of n values of f32 errs by at most about
 // (1024 + n / 1024) * 2^-24.
 constexpr int64_t kSumBlock = 1024;
+
+constexpr int64_t kShortRow = 16;  // vectors
+constexpr int kRowsTogether = 4;   // of short ones
 
 constexpr int64_t kMaxWorkgroupBytes = int64_t{4} << 20;
 
@@ -109,6 +113,27 @@ void ChooseTasks(const Nest& nest, const std::vector<Piece>& pieces, const std::
   }
 }
 
+// Whether rows of one piece may run side by side (kernel::JamOuterLoop) and are short.
+bool HasShortRows(const Nest& nest, const std::vector<Piece>& pieces, const std::set<int>& vectors,
+                  int lanes) {
+  if (pieces.size() != 1 || pieces[0].chain.empty() || vectors.empty()) return false;
+  for (int loop = 0; loop < std::ssize(nest.loops); ++loop) {
+    for (const Expr symbol : nest.exprs.SymbolsOf(nest.OpOf(loop).extent)) {
+      if (nest.exprs.SymbolKindOf(symbol) != SymbolKind::kDim) return false;
+    }
+    if (vectors.count(loop) > 0 && nest.ExtentHint(loop) > kShortRow * lanes) return false;
+  }
+  for (const AccessSite& site : nest.accesses) {
+    const loop::Buffer& buffer = nest.function.buffers[nest.kernel.ops[site.op].buffer];
+    if (buffer.role != loop::BufferRole::kLocal) continue;
+    // Memory of a task that is a workspace is there once.
+    const std::optional<int64_t> elements = nest.exprs.AsConst(buffer.elements);
+    if (!elements || *elements * BitWidth(buffer.dtype) > kMaxWorkgroupBytes) return false;
+  }
+  const ChainRoles roles = RolesOf(nest, pieces[0].chain, vectors);
+  return !roles.grid.empty() && roles.vector < 0;
+}
+
 class RowBuilder {
  public:
   RowBuilder(const loop::Function& function, const loop::Kernel& kernel,
@@ -128,6 +153,10 @@ class RowBuilder {
     if (record_.unroll < 1 || record_.unroll > 16 || (record_.unroll & (record_.unroll - 1)) != 0)
       return InvalidArgument("Schedule '{}' has unroll {}; a power of two up to 16 is needed.",
                              FormatSchedule(record_), record_.unroll);
+    if (record_.mr != 0 && (record_.mr < 2 || record_.mr > 8)) {
+      return InvalidArgument("Schedule '{}' has {} rows side by side; 2 to 8 are possible.",
+                             FormatSchedule(record_), record_.mr);
+    }
     scheduled_.record = record_;
     std::vector<Piece> pieces = Cut(nest_);
     for (size_t i = 0; i < pieces.size(); ++i)
@@ -287,7 +316,13 @@ Status RowBuilder::BuildPiece(const Piece& piece, const std::string& suffix) {
   dispatch.kernel = static_cast<uint32_t>(scheduled_.kernels.size());
   dispatch.bindings = emitter.bindings;
   dispatch.scalars = emitter.scalars;
-  scheduled_.kernels.push_back(writer.Finish());
+  kernel::Kernel made = writer.Finish();
+  if (record_.mr > 1) {
+    const bool is_whole = record_.grain > 0 && record_.grain % record_.mr == 0 &&
+                          exprs_.KnownMultipleOf(rows, record_.grain);
+    HY_ASSIGN(made, kernel::JamOuterLoop(made, record_.mr, is_whole));
+  }
+  scheduled_.kernels.push_back(std::move(made));
   scheduled_.dispatches.push_back(std::move(dispatch));
   return OkStatus();
 }
@@ -300,12 +335,19 @@ Result<std::vector<ScheduleRecord>> EnumerateRow(const loop::Function& function,
   std::vector<Piece> pieces = Cut(nest);
   int lanes = BaseLanes(nest, target);
   std::vector<ScheduleRecord> records;
-  auto add = [&](const std::set<int>& vectors, int use_lanes, int unroll) {
+  auto add = [&](const std::set<int>& vectors, int use_lanes, int unroll, int side_by_side = 0) {
     ScheduleRecord record;
     record.lanes = vectors.empty() ? 1 : use_lanes;
     record.unroll = unroll;
     record.vector_loops.assign(vectors.begin(), vectors.end());
     ChooseTasks(nest, pieces, vectors, target, &record);
+    if (side_by_side > 0) {
+      if (record.grain < side_by_side) return;
+      record.mr = side_by_side;
+      record.grain = (record.grain + side_by_side - 1) / side_by_side * side_by_side;
+      // Its outermost loops decide.
+      if (!BuildRow(function, kernel, record, target).ok()) return;
+    }
     if (std::find(records.begin(), records.end(), record) == records.end())
       records.push_back(std::move(record));
   };
@@ -316,7 +358,12 @@ Result<std::vector<ScheduleRecord>> EnumerateRow(const loop::Function& function,
     if (nest.loops[i].parent < 0) best_cost += nest.Cost(static_cast<int>(i), lanes, &best);
     has_reduce |= nest.OpOf(static_cast<int>(i)).loop == LoopKind::kReduce;
   }
+  // A short row waits for its own sums; AVX-512 has the registers for four of them.
+  const bool is_short =
+      has_reduce && HasShortRows(nest, pieces, best, lanes) && target.vector_bytes >= 32;
+  if (is_short && target.vector_bytes >= 64) add(best, lanes, 2, kRowsTogether);
   add(best, lanes, has_reduce ? 4 : 1);
+  if (is_short) add(best, lanes, 2, kRowsTogether);
   // Another loop of the same nest on the lanes, where the model finds it close.
   for (size_t i = 0; i < nest.loops.size() && records.size() < 3; ++i) {
     int loop = static_cast<int>(i);

@@ -181,6 +181,45 @@ TEST(RowSchedule, SoftmaxAndNorm) {
     CheckEverywhere(text, {{"n", 3}, {"m", m}}, 2e-5, m == 130 || m == 2);
 }
 
+// Short rows run side by side, the last ones of a task alone.
+TEST(RowSchedule, ShortRowsTogether) {
+  for (const auto& [rows, columns] : std::vector<std::array<int64_t, 2>>{
+           {384, 128}, {10, 24}, {7, 5}, {4, 64}, {33, 17}, {400, 300}}) {
+    const std::string text = fmt::format(R"(function {{
+  buffer x: f32[{0}*{1}] input
+  buffer y: f32[{0}*{1}] output
+  kernel softmax {{
+    local e: f32[{1}]
+    parallel i < {0} {{
+      %0 = reduce max j < {1} {{
+        %1 = load x[{1}*i + j]
+        yield %1
+      }}
+      %2 = reduce sum j2 < {1} {{
+        %3 = load x[{1}*i + j2]
+        %4 = sub %3, %0
+        %5 = mul %4, %4
+        store e[j2], %5
+        yield %5
+      }}
+      parallel j3 < {1} {{
+        %6 = load e[j3]
+        %7 = add %6, %2
+        store y[{1}*i + j3], %7
+      }}
+    }}
+  }}
+}})",
+                                         rows, columns);
+    std::vector<std::string> seen;
+    CheckAll(text, {}, 2e-5, 5, &seen, rows == 10);
+    const bool has_short = std::any_of(seen.begin(), seen.end(), [](const std::string& record) {
+      return record.ends_with(" mr=4");
+    });
+    EXPECT_EQ(has_short, columns <= 256) << rows << " x " << columns;
+  }
+}
+
 TEST(RowSchedule, ReductionsOfEveryKind) {
   constexpr std::string_view text = R"(function {
   buffer x: f32[255] input
