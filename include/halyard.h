@@ -812,8 +812,9 @@ typedef struct hy_tensor {
 
 /* Runs once and waits. Inputs and outputs stand in the model's order, all of them. Of an input the dtype,
  * rank, dims and bytes are read. An output with neither data nor buffer gets memory of the session: on
- * return data and size_bytes say where, until the session's next run or its end. Set data to NULL again
- * before the tensor is given to that run: an output with data or a buffer is written there. Dtype, rank and
+ * return data and size_bytes say where, until the session's next run or its end; a tensor that still says so
+ * may be given to that run. An output with data or a buffer is written there, if its size_bytes suffice.
+ * An input may be an output of the run before. Dtype, rank and
  * dims of outputs are filled in. One thread at a time: HY_BUSY. HY_INVALID_ARGUMENT names the input that
  * does not fit, HY_OUT_OF_RANGE comes from an index inside the model. After a failure the outputs are
  * undefined and the session may be used again, unless the device was lost. */

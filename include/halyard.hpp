@@ -247,8 +247,8 @@ class Session : public Handle<hy_session_t, hy_session_release> {
     Check(hy_session_create(program.get(), desc, &raw));
     return Session(raw);
   }
-  // An output without data gets memory of the session, until its next run: HY_TENSOR_INIT again
-  // before that.
+  // An output without data gets memory of the session, until its next run, to which it may be given
+  // as it is.
   void Run(const std::vector<hy_tensor>& inputs, std::vector<hy_tensor>& outputs) const {
     Check(hy_session_run(get(), inputs.data(), inputs.size(), outputs.data(), outputs.size()));
   }

@@ -129,6 +129,7 @@ Status Session::Replace() {
   has_lost_device_ = false;
   recordings_.clear();
   current_.reset();
+  for (Port& port : output_ports_) RetireOutput(port);
   for (auto* ports : {&input_ports_, &output_ports_, &arena_ports_, &staging_ports_}) {
     ports->clear();
   }
@@ -224,6 +225,34 @@ Status Session::EnsurePort(Port& port, const Recording::Storage& storage,
   return OkStatus();
 }
 
+void Session::RetireOutput(Port& port) {
+  if (port.mapped == nullptr) return;
+  retired_outputs_.push_back(
+      {port.staging ? port.staging : port.buffer, port.mapped, port.capacity});
+}
+
+Status Session::EnsureOutput(Port& port, const Recording::Storage& storage,
+                             const Recording& recording) {
+  if (port.mapped == nullptr || port.capacity >= storage.size_bytes) {
+    return EnsurePort(port, storage, recording, false);
+  }
+  Recording::Storage wide = storage;
+  wide.size_bytes = std::max(storage.size_bytes, 2 * port.capacity);
+  RetireOutput(port);
+  const Status status = EnsurePort(port, wide, recording, false);
+  if (status.code() != StatusCode::kOutOfMemory) return status;
+  return EnsurePort(port, storage, recording, false);
+}
+
+bool Session::IsOwnOutput(const void* data) const {
+  const auto has = [&](const auto& memory) {
+    return memory.mapped != nullptr && data >= memory.mapped &&
+           data < memory.mapped + std::max<int64_t>(memory.capacity, 1);
+  };
+  return data != nullptr && (std::any_of(output_ports_.begin(), output_ports_.end(), has) ||
+                             std::any_of(retired_outputs_.begin(), retired_outputs_.end(), has));
+}
+
 // The caller's memory as a buffer, kept while the caller brings the same again. Null when the
 // device cannot use it in place.
 Result<Ref<hal::Buffer>> Session::Import(hal::Device& device, Port& port, void* data,
@@ -280,10 +309,13 @@ Status Session::BindInput(size_t index, const CallTensor& tensor) {
     return InvalidArgument("Input '{}' has neither data nor a buffer.", name);
   }
   Port& port = input_ports_[index];
-  HY_ASSIGN(const auto imported, Import(device, port, tensor.data, storage.size_bytes, true));
-  if (imported) {
-    binding = {imported.get(), 0, storage.size_bytes};
-    return OkStatus();
+  // An output of the run before is copied: this run writes there.
+  if (!IsOwnOutput(tensor.data)) {
+    HY_ASSIGN(const auto imported, Import(device, port, tensor.data, storage.size_bytes, true));
+    if (imported) {
+      binding = {imported.get(), 0, storage.size_bytes};
+      return OkStatus();
+    }
   }
   HY_TRY(EnsurePort(port, storage, recording, false));
   binding = {port.buffer.get(), 0, storage.size_bytes};
@@ -315,7 +347,10 @@ Status Session::BindOutput(size_t index, const CallTensor& tensor, CallResult& r
   result.dims = recording.output_dims[index];
   result.size_bytes = storage.size_bytes;
   result.data = nullptr;
-  const bool is_given = tensor.buffer != nullptr || tensor.data != nullptr;
+  // What an earlier run gave is not the caller's.
+  void* const data = IsOwnOutput(tensor.data) ? nullptr : tensor.data;
+  const bool is_given = tensor.buffer != nullptr || data != nullptr;
+  result.is_callers = is_given;
   if (is_given && tensor.size_bytes < storage.size_bytes) {
     return InvalidArgument("The memory of output '{}' has {} bytes; it needs {}.", name,
                            tensor.size_bytes, storage.size_bytes);
@@ -335,20 +370,20 @@ Status Session::BindOutput(size_t index, const CallTensor& tensor, CallResult& r
     return OkStatus();
   }
   Port& port = output_ports_[index];
-  if (tensor.data != nullptr) {
-    HY_ASSIGN(const auto imported, Import(device, port, tensor.data, storage.size_bytes, false));
+  if (data != nullptr) {
+    HY_ASSIGN(const auto imported, Import(device, port, data, storage.size_bytes, false));
     if (imported) {
       binding = {imported.get(), 0, storage.size_bytes};
-      result.data = tensor.data;
+      result.data = data;
       return OkStatus();
     }
   }
-  HY_TRY(EnsurePort(port, storage, recording, false));
+  HY_TRY(EnsureOutput(port, storage, recording));
   binding = {port.buffer.get(), 0, storage.size_bytes};
   result.data = port.mapped;
-  if (tensor.data != nullptr) {
-    result.data = tensor.data;
-    copy_outs_.push_back({port.mapped, static_cast<uint8_t*>(tensor.data), storage.size_bytes});
+  if (data != nullptr) {
+    result.data = data;
+    copy_outs_.push_back({port.mapped, static_cast<uint8_t*>(data), storage.size_bytes});
   }
   return OkStatus();
 }

@@ -48,6 +48,7 @@ struct CallResult {
   void* data =
       nullptr;  // where the bytes are, for the host; null when they are in the caller's buffer
   int64_t size_bytes = 0;
+  bool is_callers = false;  // the memory, whose size is the caller's to know
 };
 
 // The end of a run; copyable. Keeps everything alive that the run uses.
@@ -104,6 +105,13 @@ class Session : public std::enable_shared_from_this<Session> {
     uint8_t* mapped = nullptr;  // of staging, or of buffer where the host addresses it
     int64_t capacity = 0;
   };
+  // Memory of an output that was too small for a later run. Callers may bring it again, so it stays
+  // until the session ends; each is at least twice as large as the one before.
+  struct RetiredOutput {
+    Ref<hal::Buffer> memory;
+    const uint8_t* mapped = nullptr;
+    int64_t capacity = 0;
+  };
   struct CopyOut {
     const uint8_t* from = nullptr;
     uint8_t* to = nullptr;
@@ -130,6 +138,10 @@ class Session : public std::enable_shared_from_this<Session> {
   // The program for exactly the present symbols, by the policy; null: the one for any sizes runs.
   Result<std::shared_ptr<LoadedProgram>> FindVariant();
   void DropMeanwhile();
+  Status EnsureOutput(Port& port, const Recording::Storage& storage, const Recording& recording);
+  void RetireOutput(Port& port);
+  // Whether earlier runs gave this memory to the caller, for an output without any.
+  bool IsOwnOutput(const void* data) const;
   Status EnsurePort(Port& port, const Recording::Storage& storage, const Recording& recording,
                     bool is_arena);
   Status BindInput(size_t index, const CallTensor& tensor);
@@ -172,6 +184,7 @@ class Session : public std::enable_shared_from_this<Session> {
       0;  // of variants, when recordings_ was last cleared of what ran meanwhile
 
   std::vector<Port> input_ports_, output_ports_, arena_ports_, staging_ports_;
+  std::vector<RetiredOutput> retired_outputs_;
   std::vector<hal::BufferRange> bindings_;
   // Per device of the program: the bindings in its memory, the others empty.
   std::vector<std::vector<hal::BufferRange>> device_bindings_;

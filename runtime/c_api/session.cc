@@ -97,7 +97,8 @@ void WriteResults(const hy_session_t* session, hy_tensor* outputs) {
     out->dtype = static_cast<hy_dtype>(result.dtype);
     out->rank = static_cast<uint32_t>(std::min<size_t>(result.dims.size(), HY_MAX_RANK));
     std::copy_n(result.dims.begin(), out->rank, out->dims);
-    if (out->buffer == nullptr) out->data = result.data;
+    if (result.is_callers) continue;
+    out->data = result.data;
     out->size_bytes = static_cast<size_t>(result.size_bytes);
   }
 }

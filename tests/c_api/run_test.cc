@@ -25,6 +25,16 @@ class CApiRunTest : public CApiTest {
  protected:
   const hy::Instance instance_ = hy::Instance::Create();
   const hy_tensor empty_ = HY_TENSOR_INIT;
+
+  hy::Program CompileOn(const hy::Device& device, const std::string& source) const {
+    hy_device_t* raw = device.get();
+    hy_compile_desc desc = HY_COMPILE_DESC_INIT;
+    desc.onnx_data = source.data();
+    desc.onnx_size_bytes = source.size();
+    desc.devices = &raw;
+    desc.device_count = 1;
+    return hy::Program::Compile(instance_, desc);
+  }
 };
 
 TEST_F(CApiRunTest, OutputsOfTheSession) {
@@ -38,6 +48,40 @@ TEST_F(CApiRunTest, OutputsOfTheSession) {
     EXPECT_EQ(out[0].dtype, HY_DTYPE_F32);
     ASSERT_EQ(out[0].rank, 1u);
     EXPECT_EQ(out[0].dims[0], static_cast<int64_t>(count));
+  }
+}
+
+// What a run gave is no memory of the caller's in the next one, whatever the sizes were.
+TEST_F(CApiRunTest, OutputsOfTheSessionGivenAgain) {
+  for (const char* device : {"cpu:0", "cpu:0?discrete=7"}) {
+    const auto opened = instance_.Open(device);
+    const auto session = hy::Session::Create(CompileOn(opened, "copy"));
+    std::vector<hy_tensor> first = {empty_}, second = {empty_};
+    const auto run = [&](size_t count, std::vector<hy_tensor>& out) {
+      const auto x = Random(count, static_cast<uint32_t>(count));
+      session.Run({F32(x)}, out);
+      EXPECT_EQ(out[0].size_bytes, count * 4);
+      EXPECT_EQ(Values(out[0]), x) << device << " " << count;
+    };
+    for (const size_t count : {2, 64, 8, 64, 100000, 64}) run(count, first);
+    run(300000, second);
+    run(2, first);
+    run(900000, first);
+    run(900001, second);
+  }
+}
+
+TEST_F(CApiRunTest, TheRoomOfCallersMemoryIsTheirs) {
+  const auto session = hy::Session::Create(Compile(instance_, "copy"));
+  std::vector<float> room(64);
+  std::vector<hy_tensor> out = {empty_};
+  out[0].data = room.data();
+  out[0].size_bytes = room.size() * 4;
+  for (const size_t count : {64, 8, 64}) {
+    const auto x = Random(count, static_cast<uint32_t>(count));
+    session.Run({F32(x)}, out);
+    EXPECT_EQ(out[0].size_bytes, room.size() * 4);
+    EXPECT_TRUE(std::equal(x.begin(), x.end(), room.begin()));
   }
 }
 
@@ -95,13 +139,7 @@ TEST_F(CApiRunTest, Buffers) {
 TEST_F(CApiRunTest, DevicesWithMemoryOfTheirOwn) {
   const auto device = instance_.Open("cpu:0?discrete=7");
   for (const std::string source : {"copy", "fill"}) {
-    hy_device_t* raw = device.get();
-    hy_compile_desc desc = HY_COMPILE_DESC_INIT;
-    desc.onnx_data = source.data();
-    desc.onnx_size_bytes = source.size();
-    desc.devices = &raw;
-    desc.device_count = 1;
-    const auto session = hy::Session::Create(hy::Program::Compile(instance_, desc));
+    const auto session = hy::Session::Create(CompileOn(device, source));
     for (const size_t count : {5, 1000, 0, 17}) {
       const auto x = Random(count, static_cast<uint32_t>(count));
       std::vector<float> y(count + 1, -1.0f);

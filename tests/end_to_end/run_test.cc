@@ -216,6 +216,29 @@ TEST_F(EndToEndRun, OddSizes) {
   EXPECT_EQ(ValuesOf<float>(out), (std::vector<float>{3}));
 }
 
+// The run writes where its input stands: what it reads is what stood there before.
+TEST_F(EndToEndRun, AnOutputIsTheNextInput) {
+  constexpr int64_t kSide = 40;
+  const hy::Program program = Compile(ModelOf({{Node("Transpose", {"x"}, {"y"})},
+                                               {},
+                                               {ValueInfo("x", kF32, {kSide, kSide})},
+                                               {ValueInfo("y", kF32, {kSide, kSide})}}));
+  const hy::Session session = hy::Session::Create(program);
+  std::vector<float> x(kSide * kSide);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  std::vector<hy_tensor> out(1, HY_TENSOR_INIT);
+  session.Run({TensorOf(HY_DTYPE_F32, {kSide, kSide}, x)}, out);
+  for (int step = 1; step < 4; ++step) {
+    const hy_tensor in = out[0];
+    session.Run({in}, out);
+    const std::vector<float> y = ValuesOf<float>(out[0]);
+    for (int64_t i = 0; i < kSide * kSide; ++i) {
+      const int64_t from = step % 2 == 1 ? i : i % kSide * kSide + i / kSide;
+      ASSERT_EQ(y[static_cast<size_t>(i)], static_cast<float>(from)) << step << " " << i;
+    }
+  }
+}
+
 TEST_F(EndToEndRun, ASteadyRunAllocatesNothing) {
   const std::string digits = HALYARD_SOURCE_DIR "/examples/digits/digits.onnx";
   const auto session = hy::Session::Create(CompileFile(digits));
