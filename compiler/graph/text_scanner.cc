@@ -19,6 +19,8 @@ int HexValue(char c) {
   return -1;
 }
 
+constexpr size_t kQuoteBefore = 60, kQuoteAfter = 20;
+
 }  // namespace
 
 Status TextScanner::Error(std::string_view what) const {
@@ -27,7 +29,12 @@ Status TextScanner::Error(std::string_view what) const {
       std::count(text_.begin(), text_.begin() + static_cast<ptrdiff_t>(end), '\n') + 1;
   const size_t start = text_.substr(0, end).rfind('\n');
   const size_t column = start == std::string_view::npos ? end + 1 : end - start;
-  return InvalidArgument("Line {}, column {}: {}.", line, column, what);
+  // The line itself, around the place: whoever built the graph by calls never saw the text.
+  const size_t first = end - std::min(column - 1, kQuoteBefore);
+  std::string_view quote =
+      text_.substr(first, std::min(text_.find('\n', end), end + kQuoteAfter) - first);
+  while (!quote.empty() && quote.front() == ' ') quote.remove_prefix(1);
+  return InvalidArgument("Line {}, column {}: {}, in `{}`.", line, column, what, quote);
 }
 
 void TextScanner::SkipSpace() {

@@ -115,6 +115,21 @@ const ImportRow* FindImportRow(std::string_view domain, std::string_view op, int
   return nullptr;
 }
 
+std::string WhereImported(std::string_view domain, std::string_view op, int64_t opset) {
+  int64_t first = 0, last = 0;
+  for (const ImportTable& table : AllImportTables()) {
+    if (table.domain != domain) continue;
+    for (const ImportRow& row : table.rows) {
+      if (row.op != op) continue;
+      if (row.since > opset && (first == 0 || row.since < first)) first = row.since;
+      if (row.until != 0 && row.until < opset) last = std::max<int64_t>(last, row.until);
+    }
+  }
+  if (first != 0) return fmt::format("it is supported from opset {} on.", first);
+  if (last != 0) return fmt::format("it is supported up to opset {}.", last);
+  return "there is no such op here.";
+}
+
 std::string FormatSupportedOps() {
   std::string out =
       "# ONNX ops that are imported\n\n"

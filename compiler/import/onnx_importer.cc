@@ -436,7 +436,7 @@ Status Importer::ImportNode(const NodeProto& node, Scope& scope, size_t index) {
       return fail(InvalidArgument("Its domain '{}' is not among the opset imports of the model.",
                                   Printable(domain)));
     }
-    Unsupported(node, label, opset, "there is no such op here.", scope);
+    Unsupported(node, label, opset, WhereImported(domain, node.op_type, opset), scope);
     return OkStatus();
   }
   // Trailing inputs and outputs without a name are as good as absent.

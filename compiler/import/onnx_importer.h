@@ -74,5 +74,7 @@ class Importer {
 
 // The translation of an op at a version of its domain; null when there is none.
 const ImportRow* FindImportRow(std::string_view domain, std::string_view op, int64_t opset);
+// Of an op without a row at that opset, a sentence: from or up to which opset it has one.
+std::string WhereImported(std::string_view domain, std::string_view op, int64_t opset);
 
 }  // namespace halyard::onnx

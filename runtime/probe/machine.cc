@@ -217,7 +217,7 @@ place::Machine StoredMachine(std::span<const program::Device> devices,
     if (probe->lacks == 0) continue;
     notes->push_back(
         fmt::format("the stored probe of '{}' lacks {}; placement takes defaults for that until "
-                    "`halyard devices --probe {}{}{}` has measured it",
+                    "`halyard devices --probe --seconds 60 {}{}{}` has measured it",
                     device.name, FormatParts(probe->lacks), quote, path, quote));
   }
   place::Machine measured = MeasuredMachine(defaults, *report);

@@ -266,7 +266,8 @@ TEST_F(ProbeTest, WhatAProbeLacksIsAskedForUnderThePathThatWasOpened) {
   std::vector<std::string> notes;
   StoredMachine(devices, folder_, &notes, opened_as);
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_THAT(notes[0], HasSubstr("`halyard devices --probe 'cpu:0?speed_percent=20'`"));
+  EXPECT_THAT(notes[0],
+              HasSubstr("`halyard devices --probe --seconds 60 'cpu:0?speed_percent=20'`"));
 }
 
 TEST_F(ProbeTest, EveryWayIsMeasuredAndVerified) {

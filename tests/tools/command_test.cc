@@ -474,7 +474,7 @@ TEST_F(CommandTest, ExplainOneNode) {
   EXPECT_EQ(Run("explain copy.onnx --why-not slow=cpu:0"),
             "UNSUPPORTED_OP: Op 'odd' runs in the interpreter: no lowering\n");
   EXPECT_THAT(Run("explain copy.onnx --why-not slow=gpu:0"),
-              testing::StartsWith("NOT_ASKED_FOR: Device 'gpu:0' is not among"));
+              testing::StartsWith("NOT_ASKED_FOR: Device 'gpu:0' has no part in this"));
   ExpectError(Run("explain copy.onnx --why-not slow"), 1, "--why-not takes NODE=DEVICE");
 }
 
@@ -496,7 +496,7 @@ TEST_F(CommandTest, ExplainFindsWhatTheUserKnows) {
               testing::StartsWith("'folded_3' is a part of a node that the compiler named"));
   EXPECT_THAT(Run("explain copy.onnx --node Relu --json"), testing::StartsWith("[\n"));
   EXPECT_THAT(Run("explain copy.onnx --why-not Conv=abacus"),
-              testing::HasSubstr("NOT_ASKED_FOR: Device 'abacus:0' is not among"));
+              testing::HasSubstr("NOT_ASKED_FOR: Device 'abacus:0' has no part in this"));
   EXPECT_EQ(status_, 0);
 }
 

@@ -184,7 +184,9 @@ int WhyMissing(const hy::Instance& instance, const std::string& wanted) {
       if (driver.status != HY_OK || driver.device_count == 0)
         std::printf("advice: %s\n", place.advice);
       if (wanted == "cuda") {
-        std::printf("cuBLASLt, left out by --no-vendor-libs, named by: HALYARD_CUBLASLT_LIBRARY\n");
+        std::printf(
+            "cuBLASLt, whose products race unless --no-vendor-libs is given, named by: "
+            "HALYARD_CUBLASLT_LIBRARY\n");
       }
     }
     return kDone;

@@ -356,7 +356,7 @@ Json WhyNot(const Json& report, const std::string& node, const std::string& devi
   } else if (!is_known) {
     parts = {
         Answer("NOT_ASKED_FOR",
-               "Device '" + device + "' is not among those named by --device (" + known + ").")};
+               "Device '" + device + "' has no part in this program, which is for " + known + ".")};
   } else {
     for (Json& answer : WhyNotClusters(report, node, device)) AddOnce(parts, answer);
     if (parts.empty()) {

@@ -316,7 +316,7 @@ std::vector<Wrong> WrongModels() {
       kUnimplemented, "Input 'x': Element type string (8) is not supported.");
   add("old opset", ModelOf({{Node("Add", {"x", "x"}, {"y"}, {}, "n")}, {}, {x}, {y}}, 6),
       kUnimplemented,
-      "1 op is not supported: Add (opset 6, 1 node, first 'n'): there is no such op here.");
+      "1 op is not supported: Add (opset 6, 1 node, first 'n'): it is supported from opset 7 on.");
   add("no graph", Message().Varint(1, 8), kInvalidArgument,
       "The file is no ONNX model: it holds no graph; ONNX models and programs that `halyard "
       "compile` "
