@@ -60,7 +60,8 @@ extern "C" {
 
 /* Exit statuses of the command `halyard`: 0 done; 1 wrong usage; 2 for HY_INVALID_ARGUMENT, HY_NOT_FOUND,
  * HY_OUT_OF_RANGE, HY_UNIMPLEMENTED, HY_DATA_LOSS and HY_INCOMPATIBLE (the model, program or input); 3 for all
- * others (a device or the system); 4 the result is not as expected (--expect-dir, --diff, --fail-if); 130 interrupted. */
+ * others (a device or the system); 4 the result is not as expected (--expect-dir, --diff, --fail-if,
+ * the check of bench); 130 interrupted. A device that is not there is a failure of a device. */
 typedef int32_t hy_result;
 enum {
   HY_OK = 0,

@@ -438,7 +438,7 @@ Run AddExplainCommand(CLI::App& app) {
   AddModelOptions(*command, options->model);
   CLI::Option_group* what = command->add_option_group("What", "One of these instead of the report");
   what->add_flag("--dot", options->dot, "Write a DOT graph of the dispatches");
-  what->add_flag("--html", options->html, "Write one HTML page: table, order, memory, decisions");
+  what->add_flag("--html", options->html, "Write one HTML page to standard output: table, order, memory, decisions");
   what->add_flag("--commands", options->commands, "Write the program itself as text");
   what->add_option("--node", options->node,
                    "Say what became of a node of the model: its name, a value that it makes, an op "
