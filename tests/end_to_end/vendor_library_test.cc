@@ -88,7 +88,7 @@ TEST_F(VendorLibrary, WinsAndRuns) {
                                                   "[0-9]+ % of the [0-9.]+ us"));
     const long before = Calls();
     ExpectNear(RunOf(program));
-    EXPECT_GE(Calls(), before + 2);
+    EXPECT_GT(Calls(), before);
   }
 }
 
@@ -116,7 +116,7 @@ TEST_F(VendorLibrary, IsLeftOutWhereItIsDisabled) {
 
 TEST_F(VendorLibrary, KernelsStandInWhereASavedProgramFindsAnother) {
   const std::string file = Path("program");
-  CompileOn("cuda:0", HY_VENDOR_LIBRARIES_RACE).Save(file);
+  CompileOn("cuda:0", HY_VENDOR_LIBRARIES_ALONE).Save(file);
   hy_program_load_desc desc = HY_PROGRAM_LOAD_DESC_INIT;
   desc.path = hy::View(file);
   const auto load = [&] {
@@ -195,10 +195,10 @@ TEST_F(VendorLibrary, ReluOfNanIsNan) {
                                {ValueInfo("y", kF32, {48, 32})}})
                           .str());
   x_[5 * 32 + 7] = std::nanf("");
-  for (const hy_vendor_libraries libraries : {HY_VENDOR_LIBRARIES_RACE, HY_VENDOR_LIBRARIES_OFF}) {
+  for (const hy_vendor_libraries libraries : {HY_VENDOR_LIBRARIES_ALONE, HY_VENDOR_LIBRARIES_OFF}) {
     const long before = Calls();
     const std::vector<float> y = RunOf(CompileOn("cuda:0", libraries));
-    EXPECT_EQ(Calls() > before, libraries == HY_VENDOR_LIBRARIES_RACE);
+    EXPECT_EQ(Calls() > before, libraries == HY_VENDOR_LIBRARIES_ALONE);
     for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i / 32 == 5) << i;
   }
 }
