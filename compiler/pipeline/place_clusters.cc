@@ -111,7 +111,9 @@ class ProblemMaker {
       last[cluster] = i;
       for (const ValueId operand : module_.nodes[order[i]].operands) {
         const NodeId producer = operand == kNone ? kNone : module_.values[operand].producer;
-        if (producer == kNone || IsConstant(producer)) continue;
+        // A constant in another layout is a node of its own, which came after the clusters.
+        if (producer == kNone || producer >= state_.cluster_of.size()) continue;
+        if (IsConstant(producer)) continue;
         if (state_.cluster_of[producer] != cluster) {
           reads_from[cluster].insert(state_.cluster_of[producer]);
         }
