@@ -11,30 +11,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "halyard.h"
+#define PROGRAM_NAME "call_overhead"
+#include "host_program.h"
 
 #define ELEMENTS 16
 
 /* A view of a C string. */
 static hy_string Text(const char* text) { return (hy_string){text, strlen(text)}; }
-
-static void Check(hy_result result, const char* what) {
-  if (result == HY_OK) return;
-  const hy_string error = hy_last_error();
-  fprintf(stderr, "call_overhead: %s: %.*s\n", what, (int)error.size, error.data);
-  exit(1);
-}
-
-static int64_t NowNs(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static int Compare(const void* a, const void* b) {
-  const int64_t x = *(const int64_t*)a, y = *(const int64_t*)b;
-  return x < y ? -1 : x > y;
-}
 
 int main(int argc, char** argv) {
   const long runs = argc > 1 ? strtol(argv[1], NULL, 10) : 200000;
@@ -80,7 +63,7 @@ int main(int argc, char** argv) {
     fprintf(stderr, "call_overhead: the sum is wrong.\n");
     return 1;
   }
-  qsort(times, (size_t)runs, sizeof *times, Compare);
+  qsort(times, (size_t)runs, sizeof *times, CompareNs);
   printf(
       "%ld runs of one Add of %d floats: best %.2f us, median %.2f us, 99th percentile %.2f us\n",
       runs, ELEMENTS, (double)times[0] / 1e3, (double)times[runs / 2] / 1e3,

@@ -15,27 +15,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "halyard.h"
+#define PROGRAM_NAME "manual_timing"
+#include "host_program.h"
 
 enum { kMost = 64, kGroup = 10, kMostGroups = 100000 };
-
-static void Check(hy_result result, const char* what) {
-  if (result == HY_OK) return;
-  const hy_string error = hy_last_error();
-  fprintf(stderr, "manual_timing: %s: %.*s\n", what, (int)error.size, error.data);
-  exit(1);
-}
-
-static int64_t NowNs(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static int Compare(const void* a, const void* b) {
-  const int64_t x = *(const int64_t*)a, y = *(const int64_t*)b;
-  return (x > y) - (x < y);
-}
 
 typedef struct Work {
   hy_device_t* device;
@@ -111,7 +94,7 @@ static int64_t MedianNs(Work* work, double seconds) {
     RunGroup(work);
     times[count] = (NowNs() - start) / kGroup;
   }
-  qsort(times, count, sizeof times[0], Compare);
+  qsort(times, count, sizeof times[0], CompareNs);
   return times[count / 2];
 }
 

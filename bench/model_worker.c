@@ -18,24 +18,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "halyard.h"
+#define PROGRAM_NAME "model_worker"
+#include "host_program.h"
 
 #define MOST_TENSORS 16
 #define MOST_SYMBOLS 8
 #define MOST_RUNS 4096
-
-static void Check(hy_result result, const char* what) {
-  if (result == HY_OK) return;
-  const hy_string error = hy_last_error();
-  fprintf(stderr, "model_worker: %s: %.*s\n", what, (int)error.size, error.data);
-  exit(1);
-}
-
-static int64_t NowNs(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static uint64_t NextRandom(uint64_t* state) {
   uint64_t z = (*state += 0x9e3779b97f4a7c15u);
