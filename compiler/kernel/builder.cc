@@ -81,6 +81,18 @@ OpId Builder::Append(Opcode opcode, std::span<const Type> result_types,
   return id;
 }
 
+std::vector<ValueId> Builder::Copy(const Kernel& from, const Op& op,
+                                   std::span<const ValueId> operands, BufferId buffer) {
+  if (op.opcode == Opcode::kConst) return {ConstBits(op.type, op.immediates[0])};
+  if (InfoOf(op.opcode).op_class == OpClass::kSource && op.opcode != Opcode::kIota) {
+    return {Source(op.opcode, op.immediates.empty() ? 0 : op.immediates[0], op.type.dtype)};
+  }
+  std::vector<Type> types;
+  for (const ValueId result : op.results) types.push_back(from.values[result].type);
+  const OpId id = Append(op.opcode, types, operands, op.immediates, buffer);
+  return kernel_.ops[id].results;
+}
+
 ValueId Builder::Append1(Opcode opcode, Type type, std::initializer_list<ValueId> operands,
                          std::initializer_list<int64_t> immediates, BufferId buffer) {
   const OpId id = Append(opcode, std::span<const Type>(&type, 1),

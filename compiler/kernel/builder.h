@@ -170,6 +170,9 @@ class Builder {
               std::span<const int64_t> immediates = {}, BufferId buffer = kNone);
   ValueId Append1(Opcode opcode, Type type, std::initializer_list<ValueId> operands,
                   std::initializer_list<int64_t> immediates = {}, BufferId buffer = kNone);
+  // An op without blocks of another kernel, on values and a buffer of this one; its results here.
+  std::vector<ValueId> Copy(const Kernel& from, const Op& op, std::span<const ValueId> operands,
+                            BufferId buffer);
 
  private:
   BlockId NewBlock();

@@ -181,19 +181,8 @@ class Jammer {
   }
 
   void CopyPlain(const Op& op, Copies& copy) {
-    const std::vector<ValueId> operands = Map(copy, op.operands);
-    std::vector<ValueId> results;
-    if (op.opcode == Opcode::kConst) {
-      results = {b_.ConstBits(op.type, op.immediates[0])};
-    } else if (InfoOf(op.opcode).op_class == OpClass::kSource && op.opcode != Opcode::kIota) {
-      results = {b_.Source(op.opcode, op.immediates.empty() ? 0 : op.immediates[0], op.type.dtype)};
-    } else {
-      std::vector<Type> types;
-      for (const ValueId result : op.results) types.push_back(kernel_.values[result].type);
-      const BufferId buffer = op.buffer == kNone ? kNone : copy.buffers[op.buffer];
-      const OpId id = b_.Append(op.opcode, types, operands, op.immediates, buffer);
-      results = b_.kernel().ops[id].results;
-    }
+    const BufferId buffer = op.buffer == kNone ? kNone : copy.buffers[op.buffer];
+    const std::vector<ValueId> results = b_.Copy(kernel_, op, Map(copy, op.operands), buffer);
     for (size_t i = 0; i < op.results.size(); ++i) copy.values[op.results[i]] = results[i];
   }
 

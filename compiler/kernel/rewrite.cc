@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/kernel/rewrite.h"
 
-#include "compiler/kernel/opcode.h"
-
 namespace halyard::kernel {
 namespace {
 
@@ -55,19 +53,8 @@ class Rewriter {
     } else {
       std::optional<ValueId> replaced;
       if (op.results.size() == 1) replaced = rewrite_(&b_, op, operands);
-      if (replaced) {
-        results = {*replaced};
-      } else if (op.opcode == Opcode::kConst) {
-        results = {b_.ConstBits(op.type, op.immediates[0])};
-      } else if (InfoOf(op.opcode).op_class == OpClass::kSource && op.opcode != Opcode::kIota) {
-        results = {
-            b_.Source(op.opcode, op.immediates.empty() ? 0 : op.immediates[0], op.type.dtype)};
-      } else {
-        std::vector<Type> types;
-        for (ValueId result : op.results) types.push_back(kernel_.values[result].type);
-        const OpId id = b_.Append(op.opcode, types, operands, op.immediates, op.buffer);
-        results = b_.kernel().ops[id].results;
-      }
+      results =
+          replaced ? std::vector<ValueId>{*replaced} : b_.Copy(kernel_, op, operands, op.buffer);
     }
     for (size_t i = 0; i < op.results.size(); ++i) map_[op.results[i]] = results[i];
   }

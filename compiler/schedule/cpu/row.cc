@@ -153,10 +153,6 @@ class RowBuilder {
     if (record_.unroll < 1 || record_.unroll > 16 || (record_.unroll & (record_.unroll - 1)) != 0)
       return InvalidArgument("Schedule '{}' has unroll {}; a power of two up to 16 is needed.",
                              FormatSchedule(record_), record_.unroll);
-    if (record_.mr != 0 && (record_.mr < 2 || record_.mr > 8)) {
-      return InvalidArgument("Schedule '{}' has {} rows side by side; 2 to 8 are possible.",
-                             FormatSchedule(record_), record_.mr);
-    }
     scheduled_.record = record_;
     std::vector<Piece> pieces = Cut(nest_);
     for (size_t i = 0; i < pieces.size(); ++i)
@@ -317,7 +313,7 @@ Status RowBuilder::BuildPiece(const Piece& piece, const std::string& suffix) {
   dispatch.bindings = emitter.bindings;
   dispatch.scalars = emitter.scalars;
   kernel::Kernel made = writer.Finish();
-  if (record_.mr > 1) {
+  if (record_.mr != 0) {
     const bool is_whole = record_.grain > 0 && record_.grain % record_.mr == 0 &&
                           exprs_.KnownMultipleOf(rows, record_.grain);
     HY_ASSIGN(made, kernel::JamOuterLoop(made, record_.mr, is_whole));
