@@ -9,6 +9,7 @@
 #include <iterator>
 #include <string>
 
+#include "base/hash.h"
 #include "drivers/cpu/buffer.h"
 #include "drivers/cpu/cgroup.h"
 #include "drivers/cpu/image.h"
@@ -39,7 +40,11 @@ void DescribeIdentity(const CpuId& id, const SystemFiles& files, hal::Identity* 
   utsname system = {};
   if (uname(&system) == 0) {
     SetIfText(&out->architecture, system.machine, Source::kOs);
-    SetIfText(&out->driver_version, fmt::format("{} {}", system.sysname, system.release),
+    // What follows the numbers names whose machine it is on; reports are for others too.
+    const std::string release = system.release;
+    SetIfText(&out->driver_version,
+              fmt::format("{} {}", system.sysname,
+                          release.substr(0, release.find_first_not_of("0123456789."))),
               Source::kOs);
   }
   out->driver_name = {"cpu", Source::kTable};
@@ -48,8 +53,10 @@ void DescribeIdentity(const CpuId& id, const SystemFiles& files, hal::Identity* 
         fmt::format("family {} model {} stepping {}", id.family, id.model, id.stepping),
         Source::kApi};
   }
-  // The machine's own identity; there is one CPU device per machine.
-  SetIfText(&out->uuid, files.FirstLine("/etc/machine-id"), Source::kOs);
+  // Of the machine's own identity, which is not to be told; there is one CPU device per machine.
+  if (const std::string machine = files.FirstLine("/etc/machine-id"); !machine.empty()) {
+    out->uuid = {fmt::format("{:016x}", HashString(machine)), Source::kOs};
+  }
   SetIfText(&out->firmware_version, files.ValueOf(kCpuinfo, "microcode"), Source::kOs);
   SetIfText(&out->c_library, fmt::format("glibc {}", gnu_get_libc_version()), Source::kApi);
 }
