@@ -5,8 +5,9 @@
 // output once; `of copy` is the share of the bandwidth of the fastest copy seen, by a kernel or by
 // the device's own copies.
 //
-//   loop_bench DEVICE [MIB [DTYPE [OP...]]]     MIB: of the input, 256; DTYPE: f32, f16, bf16;
-//                                               OP: how names begin
+//   loop_bench DEVICE [MIB [DTYPE [OP...]]] [--schedule RECORD]...
+//       MIB: of the input, 256; DTYPE: f32, f16, bf16; OP: how names begin; RECORD: tried too,
+//       wherever it fits
 // Attention and depthwise convolutions have the sizes of models; their operands stay in the
 // second-level cache where those are small.
 #include <algorithm>
@@ -174,8 +175,8 @@ std::vector<Case> Cases(const std::string& t, int64_t rows) {
 
 class Bench {
  public:
-  Bench(Ref<hal::Device> device, int64_t bytes)
-      : device_(std::move(device)), target_(runtime::TargetOf(*device_)) {
+  Bench(Ref<hal::Device> device, int64_t bytes, std::vector<schedule::ScheduleRecord> more)
+      : device_(std::move(device)), target_(runtime::TargetOf(*device_)), more_(std::move(more)) {
     timeline_ = Must(device_->CreateSemaphore(0));
     const Ref<hal::Buffer> a = NewBuffer(bytes), b = NewBuffer(bytes);
     Ref<hal::CommandBuffer> commands = Must(device_->CreateCommandBuffer());
@@ -205,8 +206,14 @@ class Bench {
       return;
     }
     double best = 0;
-    for (const schedule::ScheduleRecord& record :
-         Must(schedule::EnumerateSchedules(function, 0, target_))) {
+    auto records = Must(schedule::EnumerateSchedules(function, 0, target_));
+    for (const schedule::ScheduleRecord& record : more_) {
+      const bool is_there = std::find(records.begin(), records.end(), record) != records.end();
+      if (!is_there && schedule::BuildKernel(function, 0, record, target_).ok()) {
+        records.push_back(record);
+      }
+    }
+    for (const schedule::ScheduleRecord& record : records) {
       const double seconds = TimeSchedule(function, record);
       if (seconds <= 0) continue;
       const double rate = static_cast<double>(bytes) / seconds / 1e9;
@@ -326,25 +333,35 @@ class Bench {
 
   const Ref<hal::Device> device_;
   const Target target_;
+  const std::vector<schedule::ScheduleRecord> more_;
   Ref<hal::Semaphore> timeline_;
   uint64_t value_ = 0;
   double copy_ = 0;
 };
 
 int Main(int argc, char** argv) {
-  if (argc < 2) {
-    std::fprintf(stderr, "usage: loop_bench DEVICE [MIB [DTYPE [OP...]]]\n");
+  std::vector<std::string> names;
+  std::vector<schedule::ScheduleRecord> more;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--schedule") == 0 && i + 1 < argc) {
+      more.push_back(Must(schedule::ParseSchedule(argv[++i])));
+    } else {
+      names.emplace_back(argv[i]);
+    }
+  }
+  if (names.empty()) {
+    std::fprintf(stderr, "usage: loop_bench DEVICE [MIB [DTYPE [OP...]]] [--schedule RECORD]...\n");
     return 1;
   }
-  const int64_t mib = argc > 2 ? std::max(1, std::atoi(argv[2])) : 256;
-  const std::string dtype = argc > 3 ? argv[3] : "f32";
+  const int64_t mib = names.size() > 1 ? std::max(1, std::atoi(names[1].c_str())) : 256;
+  const std::string dtype = names.size() > 2 ? names[2] : "f32";
   const int64_t width = BitWidth(Must(ParseDType(dtype))) / 8;
   hal::DriverRegistry registry;
   Must(RegisterAllDrivers(&registry));
-  Bench bench(Must(registry.OpenDevice(argv[1])), mib << 20);
+  Bench bench(Must(registry.OpenDevice(names[0])), mib << 20, more);
   for (const Case& one : Cases(dtype, (mib << 20) / width / 4096)) {
-    bool wanted = argc <= 4 || one.name == "neg";
-    for (int i = 4; i < argc; ++i) wanted |= one.name.starts_with(argv[i]);
+    bool wanted = names.size() <= 3 || one.name == "neg";
+    for (size_t i = 3; i < names.size(); ++i) wanted |= one.name.starts_with(names[i]);
     if (wanted) bench.Run(one);
   }
   return 0;

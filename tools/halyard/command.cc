@@ -135,11 +135,10 @@ CLI::Validator IsOneOf(std::vector<std::string> words) {
       "{" + list + "}");
 }
 
-void RefuseOthers(const CLI::App& command, const std::string& option, const std::string& does,
-                  const std::string& but) {
+void RefuseOthers(const CLI::App& command, const std::string& option, const std::string& does) {
   std::string given;
   for (const CLI::Option* one : command.get_options()) {
-    if (one->count() == 0 || one->get_name() == option || one->get_name() == but) continue;
+    if (one->count() == 0 || one->get_name() == option) continue;
     given += (given.empty() ? "" : ", ") + one->get_name();
   }
   if (!given.empty())

@@ -391,8 +391,8 @@ Result<ScheduledKernel> AttentionBuilder::Build() {
   for (loop::OpId id : online_.attention.constants) HY_TRY(emitter_.EmitOp(id));
   query_stage_->Begin(row_first_);
   value_stage_->Begin(writer_.Index(0));
-  const V blocks =
-      KeyBlocks(exprs_, online_, writer_, emitter_, row_symbol_, row_first_, tile.m, tile.n);
+  const V blocks = KeyBlocks(exprs_, online_, writer_, emitter_, online_.visible_end, row_symbol_,
+                             row_first_, tile.m, tile.n);
   std::vector<V> carried(value_tile_.sum_count(),
                          writer_.Const(DType::kF32, 0, value_tile_.col_lanes));
   carried.push_back(F32(-kInfinity));

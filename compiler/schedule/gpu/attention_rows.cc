@@ -62,22 +62,48 @@ void BindBatch(const AttentionProblem& attention, V batch, Writer& writer, Emitt
 }
 
 V KeyBlocks(ExprArena& exprs, const OnlineSoftmax& online, Writer& writer, Emitter& emitter,
-            Expr row_symbol, V first, int64_t count, int64_t block) {
-  const V keys = emitter.Evaluate(online.scores.n_extent);
-  V end = keys;
-  if (online.visible_end.valid()) {
-    const AttentionProblem& attention = online.attention;
-    const V last_row = writer.Sub(emitter.Evaluate(attention.m_extent), writer.Index(1));
-    emitter.Bind(row_symbol, writer.Min(writer.Add(first, writer.Index(count - 1)), last_row));
-    emitter.Shift(attention.m, row_symbol, 0);
-    // One block at least: where a row sees nothing, its maximum is -infinity.
-    end = writer.Max(emitter.Evaluate(online.visible_end), writer.Index(1));
-    end = writer.Min(end, keys);
+            Expr end, Expr row_symbol, V first, int64_t count, int64_t block) {
+  const Expr extent = online.scores.n_extent;
+  if (!end.valid()) return emitter.Evaluate(exprs.CeilDiv(extent, exprs.Const(block)));
+  const AttentionProblem& attention = online.attention;
+  const V last_row = writer.Sub(emitter.Evaluate(attention.m_extent), writer.Index(1));
+  emitter.Bind(row_symbol, writer.Min(writer.Add(first, writer.Index(count - 1)), last_row));
+  emitter.Shift(attention.m, row_symbol, 0);
+  // One block at least: where a row sees nothing, its maximum is -infinity.
+  const V visible = writer.Max(emitter.Evaluate(end), writer.Index(1));
+  const V keys = writer.Min(visible, emitter.Evaluate(extent));
+  return writer.FloorDiv(writer.Add(keys, writer.Index(block - 1)), writer.Index(block), true);
+}
+
+V ShownKeyBlocks(ExprArena& exprs, const OnlineSoftmax& online, Writer& writer, Emitter& emitter,
+                 Expr end, Expr row_symbol, V first, int64_t block) {
+  const Expr extent = online.scores.n_extent;
+  if (!end.valid() && exprs.KnownMultipleOf(extent, block)) return kNone;
+  V keys = emitter.Evaluate(extent);
+  if (end.valid()) {
+    emitter.Bind(row_symbol, first);
+    emitter.Shift(online.attention.m, row_symbol, 0);
+    keys = writer.Min(writer.Max(emitter.Evaluate(end), writer.Index(0)), keys);
   }
-  if (!online.visible_end.valid()) {
-    return emitter.Evaluate(exprs.CeilDiv(online.scores.n_extent, exprs.Const(block)));
+  return writer.FloorDiv(keys, writer.Index(block), true);
+}
+
+V MaxOverWorkgroup(Writer& writer, V value, int64_t subgroups) {
+  for (const int mask : {1, 2, 4, 8, 16}) {
+    value = Pure(writer, Opcode::kMax, {value, writer.ShuffleXor(value, mask)});
   }
-  return writer.FloorDiv(writer.Add(end, writer.Index(block - 1)), writer.Index(block), true);
+  if (subgroups == 1) return value;
+  const kernel::BufferId buffer = writer.AddAllocation("maxima", DType::kF32, subgroups);
+  const V lane = writer.Pure(Opcode::kSubgroupLane, Type{writer.index_dtype(), 1}, {});
+  writer.BeginIf(writer.Compare(Opcode::kEq, lane, writer.Index(0)));
+  writer.Store(buffer, writer.SubgroupId(), value);
+  writer.EndIf({});
+  writer.Barrier();
+  for (int64_t i = 0; i < subgroups; ++i) {
+    const V other = writer.Load(buffer, writer.Index(i), 1, false);
+    value = i == 0 ? other : Pure(writer, Opcode::kMax, {value, other});
+  }
+  return value;
 }
 
 JoinedRow JoinRow(Writer& writer, std::span<const V> maxima, std::span<const V> sums) {
@@ -130,12 +156,24 @@ Status EmitAttentionResult(const AttentionResults& r, V row, V col, V values, V 
   if (checks_col) r.writer.BeginIf(IsColumn(r, col));
   r.emitter.Bind(r.row_symbol, row);
   r.emitter.Shift(r.online.attention.m, r.row_symbol, 0);
-  r.emitter.SetValue(r.online.sum, r.writer.Select(is_hidden, hidden_sum, sum));
+  sum = r.writer.Select(is_hidden, hidden_sum, sum);
+  r.emitter.SetValue(r.online.sum, sum);
   for (loop::OpId id : r.online.row_ops) HY_TRY(r.emitter.EmitOp(id));
   r.emitter.Shift(r.online.values.n, r.col_symbol, 0);
   r.emitter.BeginVector(r.col_symbol, col, lanes, /*aligned=*/true, ColumnMask(r, col, lanes));
   r.emitter.SetValue(r.online.values.sum, values);
-  for (loop::OpId id : r.online.values.epilogue) HY_TRY(r.emitter.EmitOp(id));
+  for (loop::OpId id : r.online.values.epilogue) {
+    const loop::Op& op = r.kernel.ops[id];
+    if (op.opcode != Opcode::kDiv || op.operands[0] != r.online.values.sum ||
+        op.operands[1] != r.online.sum) {
+      HY_TRY(r.emitter.EmitOp(id));
+      continue;
+    }
+    // One division for the vector: each would take as long as dozens of products.
+    const V share = Pure(r.writer, Opcode::kDiv, {r.writer.Float(DType::kF32, 1), sum});
+    r.emitter.SetValue(op.results[0],
+                       Pure(r.writer, Opcode::kMul, {values, r.writer.Splat(share, lanes)}));
+  }
   r.emitter.EndVector();
   if (checks_col) r.writer.EndIf({});
   return OkStatus();

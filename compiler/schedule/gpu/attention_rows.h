@@ -23,11 +23,20 @@ inline constexpr int64_t kMostAttentionParts = 32;
 void BindBatch(const AttentionProblem& attention, kernel::ValueId batch, Writer& writer,
                Emitter& emitter);
 
-// How many blocks of `block` keys some row from `first` on, of `count`, may see; one at least where
-// there are keys.
+// How many blocks of `block` keys some row from `first` on, of `count`, may see, where keys from
+// `end` on (invalid: none) are hidden; one at least where there are keys.
 kernel::ValueId KeyBlocks(ExprArena& exprs, const OnlineSoftmax& online, Writer& writer,
-                          Emitter& emitter, Expr row_symbol, kernel::ValueId first, int64_t count,
-                          int64_t block);
+                          Emitter& emitter, Expr end, Expr row_symbol, kernel::ValueId first,
+                          int64_t count, int64_t block);
+
+// How many of the first blocks end before that, and before the last key, for each row from `first`
+// on; kNone: all do.
+kernel::ValueId ShownKeyBlocks(ExprArena& exprs, const OnlineSoftmax& online, Writer& writer,
+                               Emitter& emitter, Expr end, Expr row_symbol, kernel::ValueId first,
+                               int64_t block);
+
+// Of an f32 of each of the workgroup's workitems.
+kernel::ValueId MaxOverWorkgroup(Writer& writer, kernel::ValueId value, int64_t subgroups);
 
 // A row whose keys were divided: each part has its maximum and the sum of its weights, in the unit
 // of that maximum.

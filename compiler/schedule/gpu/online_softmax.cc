@@ -6,6 +6,9 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
+
+#include "base/float16.h"
 
 namespace halyard::schedule {
 
@@ -177,68 +180,194 @@ class SoftmaxReader {
     return is_strict ? limit : exprs_.Add(limit, exprs_.Const(1));
   }
 
-  // The score where comparison `no` is false, as far as that decides it. What is added to an
-  // infinity is taken for a finite number.
-  std::optional<double> ScoreWithout(OpId no) const {
-    std::map<loop::ValueId, double> known;
-    const auto at = [&](loop::ValueId value) -> std::optional<double> {
-      if (const auto found = known.find(value); found != known.end()) return found->second;
-      const Op* constant = Producer(value);
-      if (constant == nullptr || constant->kind != OpKind::kConst) return {};
-      return IsFloat(kernel_.values[value].dtype) ? std::bit_cast<double>(constant->immediate)
-                                                  : static_cast<double>(constant->immediate);
+  using Choice = ShownOp::Choice;
+  // What an assumption makes of the scores' ops.
+  struct Facts {
+    std::map<loop::ValueId, Choice> choices;
+    std::map<loop::ValueId, loop::ValueId> same;
+  };
+  static loop::ValueId Resolve(const Facts& facts, loop::ValueId value) {
+    const auto found = facts.same.find(value);
+    return found == facts.same.end() ? value : found->second;
+  }
+  // Constants included.
+  std::optional<Choice> ChoiceOf(const Facts& facts, loop::ValueId value) const {
+    if (const auto found = facts.choices.find(value); found != facts.choices.end()) {
+      return found->second;
+    }
+    const Op* constant = Producer(value);
+    if (constant == nullptr || constant->kind != OpKind::kConst) return {};
+    const double number = IsFloat(kernel_.values[value].dtype)
+                              ? std::bit_cast<double>(constant->immediate)
+                              : static_cast<double>(constant->immediate);
+    return Choice{loop::kNone, number, number};
+  }
+  std::optional<double> Constant(const Facts& facts, loop::ValueId value) const {
+    const std::optional<Choice> choice = ChoiceOf(facts, value);
+    if (!choice || choice->condition != loop::kNone) return {};
+    return choice->yes;
+  }
+
+  // Of numbers; nothing where the op is none of those that masks are made of.
+  static std::optional<double> Compute(const Op& op, double a, double b) {
+    if (std::isnan(a) || std::isnan(b)) return {};
+    switch (op.opcode) {
+      case Opcode::kAnd:
+        if (op.dtype == DType::kBool) return a != 0 && b != 0;
+        return {};
+      case Opcode::kOr:
+        if (op.dtype == DType::kBool) return a != 0 || b != 0;
+        return {};
+      case Opcode::kEq:
+        return a == b;
+      case Opcode::kNe:
+        return a != b;
+      case Opcode::kMax:
+        return std::max(a, b);
+      case Opcode::kConvert:
+        if (op.dtype == DType::kF16) return F32FromF16(F16FromF32(static_cast<float>(a)));
+        if (op.dtype == DType::kF32 || op.dtype == DType::kF64 || std::isinf(a) || a == 0) return a;
+        return {};
+      default:
+        return {};
+    }
+  }
+
+  void Learn(Facts& facts, const Op& op) const {
+    const loop::ValueId result = op.results[0];
+    const std::optional<Choice> a = ChoiceOf(facts, op.operands[0]);
+    const std::optional<Choice> b = ChoiceOf(facts, op.operands.back());
+    const auto constant = [](const std::optional<Choice>& choice) {
+      return choice && choice->condition == loop::kNone ? std::optional(choice->yes) : std::nullopt;
     };
+    const auto equals = [&](loop::ValueId value) {
+      facts.same[result] = Resolve(facts, value);
+      if (const auto choice = ChoiceOf(facts, value)) facts.choices[result] = *choice;
+    };
+    if (op.opcode == Opcode::kSelect) {
+      const std::optional<Choice> yes = ChoiceOf(facts, op.operands[1]);
+      if (const auto condition = constant(a)) {
+        equals(op.operands[*condition != 0 ? 1 : 2]);
+      } else if (const auto x = constant(yes), y = constant(b); !a && x && y) {
+        facts.choices[result] = {Resolve(facts, op.operands[0]), *x, *y};
+      }
+      return;
+    }
+    if (op.operands.size() > 2) return;
+    for (const size_t side : {0, 1}) {
+      const std::optional<double> one = constant(side == 0 ? a : b);
+      if (!one || op.operands.size() != 2) continue;
+      const loop::ValueId other = op.operands[1 - side];
+      const bool is_neutral = (op.opcode == Opcode::kAdd && *one == 0) ||
+                              (op.opcode == Opcode::kAnd && op.dtype == DType::kBool && *one != 0);
+      // What is added to an infinity is taken for a finite number.
+      const bool decides = (op.opcode == Opcode::kAdd && std::isinf(*one)) ||
+                           (op.opcode == Opcode::kAnd && *one == 0) ||
+                           (op.opcode == Opcode::kOr && op.dtype == DType::kBool && *one != 0);
+      if (decides) {
+        facts.choices[result] = {loop::kNone, *one, *one};
+        return;
+      }
+      if (is_neutral) return equals(other);
+    }
+    if (!a || !b) return;
+    const loop::ValueId condition = a->condition != loop::kNone ? a->condition : b->condition;
+    if (b->condition != loop::kNone && b->condition != condition) return;
+    const std::optional<double> yes = Compute(op, a->yes, b->yes), no = Compute(op, a->no, b->no);
+    if (yes && no) facts.choices[result] = {*yes == *no ? loop::kNone : condition, *yes, *no};
+  }
+
+  // What the scores' ops give where comparison `no` gives `assumed`, as far as that decides it.
+  Facts WhereComparison(OpId no, std::optional<bool> assumed) const {
+    Facts facts;
     for (OpId id : online_.score_ops) {
       const Op& op = kernel_.ops[id];
       if (op.kind != OpKind::kScalar) continue;
-      const std::optional<double> a = at(op.operands[0]), b = at(op.operands.back());
-      std::optional<double> result;
-      switch (op.opcode) {
-        case Opcode::kAnd:
-          if ((a && *a == 0) || (b && *b == 0)) result = 0;
-          break;
-        case Opcode::kOr:
-          if (op.dtype == DType::kBool && ((a && *a != 0) || (b && *b != 0))) result = 1;
-          break;
-        case Opcode::kEq:
-          if (a && b) result = *a == *b;
-          break;
-        case Opcode::kNe:
-          if (a && b) result = *a != *b;
-          break;
-        case Opcode::kSelect:
-          if (a) result = at(op.operands[*a != 0 ? 1 : 2]);
-          break;
-        case Opcode::kMax:
-          if (a && b) result = std::max(*a, *b);
-          break;
-        case Opcode::kAdd:
-          if (a && std::isinf(*a)) result = a;
-          if (b && std::isinf(*b)) result = b;
-          break;
-        case Opcode::kConvert:
-          if (a && (std::isinf(*a) || *a == 0)) result = a;
-          break;
-        default:
-          break;
+      if (id == no && assumed) {
+        const double value = *assumed;
+        facts.choices[op.results[0]] = {loop::kNone, value, value};
+      } else {
+        Learn(facts, op);
       }
-      if (id == no) result = 0;
-      if (result) known[op.results[0]] = *result;
     }
-    return at(online_.score);
+    return facts;
+  }
+
+  // What the score adds to something, where that is known.
+  std::optional<double> AddedTo(const Facts& facts) const {
+    const Op* add = Producer(Resolve(facts, online_.score));
+    if (add == nullptr || add->kind != OpKind::kScalar || add->opcode != Opcode::kAdd) return {};
+    const std::optional<double> left = Constant(facts, add->operands[0]);
+    return left ? left : Constant(facts, add->operands[1]);
   }
 
   // A mask that hides every key beyond one that grows with the row.
   void FindVisibleEnd() {
+    Facts shown = WhereComparison(0, {});
     for (OpId id : online_.score_ops) {
       const Expr end = EndOf(kernel_.ops[id]);
       if (!end.valid()) continue;
       const std::optional<Expr> stride = exprs_.StrideOf(end, online_.attention.m);
       if (!stride || exprs_.RangeOf(*stride).lo < 0) continue;
-      if (ScoreWithout(id) != -std::numeric_limits<double>::infinity()) continue;
-      online_.visible_end = end;
-      return;
+      const Facts hidden = WhereComparison(id, false);
+      const bool is_hidden =
+          Constant(hidden, online_.score) == -std::numeric_limits<double>::infinity();
+      if (!is_hidden && AddedTo(hidden).value_or(0) > kHidingScore) continue;
+      (is_hidden ? online_.visible_end : online_.shown_end) = end;
+      shown = WhereComparison(id, true);
+      break;
     }
+    FindShownScore(shown);
+  }
+
+  // unit * the sum.
+  std::optional<double> UnitOf(const Facts& facts, loop::ValueId value) const {
+    const Op* scaled = Producer(value);
+    if (scaled == nullptr || scaled->kind != OpKind::kScalar || scaled->opcode != Opcode::kMul) {
+      return {};
+    }
+    const size_t side = scaled->operands[0] == online_.scores.sum ? 1 : 0;
+    if (scaled->operands[1 - side] != online_.scores.sum) return {};
+    const std::optional<double> unit = Constant(facts, scaled->operands[side]);
+    if (!unit || !(*unit > 0) || !std::isfinite(*unit)) return {};
+    return unit;
+  }
+
+  // Of the scores' ops those that the score of a key that is not hidden needs.
+  void FindShownScore(const Facts& facts) {
+    online_.shown_score = Resolve(facts, online_.score);
+    if (const auto unit = UnitOf(facts, online_.shown_score)) {
+      online_.shown_score = online_.scores.sum;
+      online_.unit = *unit;
+    }
+    const Op* add = Producer(online_.shown_score);
+    if (add != nullptr && add->kind == OpKind::kScalar && add->opcode == Opcode::kAdd) {
+      for (const size_t side : {0, 1}) {
+        const auto factor = UnitOf(facts, Resolve(facts, add->operands[side]));
+        if (!factor) continue;
+        online_.shown_score = online_.scores.sum;
+        online_.shown_factor = *factor;
+        online_.shown_bias = Resolve(facts, add->operands[1 - side]);
+        break;
+      }
+    }
+    std::set<loop::ValueId> needed = {online_.shown_score, online_.shown_bias};
+    for (size_t i = online_.score_ops.size(); i-- > 0;) {
+      ShownOp shown;
+      shown.op = online_.score_ops[i];
+      const Op& op = kernel_.ops[shown.op];
+      if (op.results.empty() || !needed.contains(op.results[0])) continue;
+      if (const auto found = facts.choices.find(op.results[0]); found != facts.choices.end()) {
+        shown.choice = found->second;
+        if (found->second.condition != loop::kNone) needed.insert(found->second.condition);
+      } else if (const auto alias = facts.same.find(op.results[0]); alias != facts.same.end()) {
+        needed.insert(shown.same = alias->second);
+      } else {
+        needed.insert(op.operands.begin(), op.operands.end());
+      }
+      online_.shown_ops.push_back(shown);
+    }
+    std::reverse(online_.shown_ops.begin(), online_.shown_ops.end());
   }
 
   const loop::Function& function_;

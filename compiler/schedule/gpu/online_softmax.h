@@ -11,6 +11,23 @@
 
 namespace halyard::schedule {
 
+// What an op of the scores gives where no key is hidden by a mask that grows with the row.
+struct ShownOp {
+  loop::OpId op = loop::kNone;
+  // Not kNone: the value that it equals.
+  loop::ValueId same = loop::kNone;
+  // `yes` where `condition` (kNone: always) holds, else `no`. Without it the op is as it was.
+  struct Choice {
+    loop::ValueId condition = loop::kNone;
+    double yes = 0, no = 0;
+    friend bool operator==(const Choice&, const Choice&) = default;
+  };
+  std::optional<Choice> choice;
+};
+
+// The least f16, for which masks stand that should be -infinity but for rows that see nothing.
+inline constexpr double kHidingScore = -65504;
+
 struct OnlineSoftmax {
   AttentionProblem attention;  // the source of the rest
   AttentionContraction scores, values;
@@ -21,6 +38,14 @@ struct OnlineSoftmax {
   // Keys from here on are hidden from a row, whatever the other masks say; it does not fall as the
   // row grows. Invalid: none.
   Expr visible_end;
+  // The same of a mask that adds a number of at most kHidingScore: what it hides counts in rows
+  // that see nothing else. Only one of the two is valid.
+  Expr shown_end;
+  // Before either end the score is unit * shown_score, or where there is a shown_bias
+  // shown_factor * shown_score + shown_bias; these ops compute the values from the sum.
+  std::vector<ShownOp> shown_ops;
+  loop::ValueId shown_score = loop::kNone, shown_bias = loop::kNone;
+  double unit = 1, shown_factor = 1;  // above 0
 };
 
 std::optional<OnlineSoftmax> ReadOnlineSoftmax(const loop::Function& function,

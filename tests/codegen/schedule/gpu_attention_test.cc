@@ -16,7 +16,8 @@ struct AttentionText {
   int64_t depth = 8, width = 8;
   int64_t heads = 4, key_heads = 2;
   bool is_masked = false, is_causal = false;
-  bool adds_mask = false;  // causal as exported models write it
+  bool adds_mask = false;     // causal as exported models write it
+  bool hides_softly = false;  // the same with f16's least number, and keys that are hidden to all
   std::string dtype = "f32", out = "f32";
   std::string symbols;
 };
@@ -67,6 +68,17 @@ std::string Write(const AttentionText& t) {
         "%41 = convert.f16 %40\n%42 = convert.f32 %41\n";
     text += fmt::format("%43 = add {}, %42\n", score);
     score = "%43";
+  }
+  if (t.hides_softly) {
+    text += fmt::format(
+        "%30 = index.i64 [j]\n%31 = index.i64 [i]\n%32 = le %30, %31\n%33 = const.bool 1\n"
+        "%34 = and %33, %32\n%50 = load mask[j]\n%35 = and %34, %50\n%36 = const.f32 0\n"
+        "%37 = const.f32 -3.4028234663852886e+38\n%38 = select %35, %36, %37\n"
+        "%39 = eq %38, %9\n%40 = const.f32 -65504\n%41 = max %38, %40\n"
+        "%42 = select %39, %38, %41\n%43 = convert.f16 %42\n%44 = convert.f32 %43\n"
+        "%45 = add {}, %44\n",
+        score);
+    score = "%45";
   }
   if (t.is_causal) {
     text += fmt::format(
@@ -166,11 +178,12 @@ GpuCheck OnMatrixUnits(std::string_view dtype) {
   return check;
 }
 
-std::string Record(int m, int n, int item_n, int stages, int split = 1) {
+std::string Record(int m, int n, int item_n, int stages, int split = 1, int item_m = 16,
+                   int raster = 1) {
   ScheduleRecord record;
   record.kind = ScheduleKind::kGpuMatrixAttention;
-  record.tile.m = m, record.tile.n = n, record.tile.item_m = 16, record.tile.item_n = item_n;
-  record.tile.stages = stages, record.tile.split = split;
+  record.tile.m = m, record.tile.n = n, record.tile.item_m = item_m, record.tile.item_n = item_n;
+  record.tile.stages = stages, record.tile.split = split, record.tile.raster = raster;
   record.async = stages > 1;
   return FormatSchedule(record);
 }
@@ -206,9 +219,11 @@ TEST(GpuMatrixAttention, WhatIsEnumerated) {
 // Rows and keys divided in every way, in blocks that do not come out even.
 TEST(GpuMatrixAttention, EveryForm) {
   GpuCheck check = OnMatrixUnits("f16");
-  check.records = {Record(16, 32, 32, 1),   Record(32, 32, 16, 1), Record(16, 64, 16, 2),
-                   Record(64, 64, 64, 2),   Record(32, 32, 32, 3), Record(32, 64, 32, 2, 2),
-                   Record(16, 32, 16, 1, 4)};
+  check.records = {
+      Record(16, 32, 32, 1),           Record(32, 32, 16, 1),          Record(16, 64, 16, 2),
+      Record(64, 64, 64, 2),           Record(32, 32, 32, 3),          Record(32, 64, 32, 2, 2),
+      Record(16, 32, 16, 1, 4),        Record(32, 32, 32, 2, 1, 32),   Record(64, 32, 16, 2, 2, 32),
+      Record(16, 32, 32, 2, 1, 16, 3), Record(32, 64, 32, 1, 1, 32, 4)};
   for (const MatrixCase& c : {MatrixCase{"19", "101", 48, 80, true, false, "f16"},
                               {"35", "67", 32, 32, false, true, "f16"},
                               {"17", "5", 16, 24, true, true, "f16"}}) {
@@ -253,6 +268,93 @@ TEST(GpuMatrixAttention, AddedMasksHideBlocks) {
     if (op.opcode != kernel::Opcode::kFor) continue;
     const kernel::OpId end = kernel.values[op.operands[1]].producer;
     EXPECT_NE(kernel.ops[end].opcode, kernel::Opcode::kConst);
+  }
+}
+
+// Ops of the kernel's loops over blocks, each with its own.
+std::vector<std::vector<const kernel::Op*>> OpsOfLoops(const kernel::Kernel& kernel) {
+  std::vector<std::vector<const kernel::Op*>> loops;
+  for (const kernel::Op& op : kernel.ops) {
+    if (op.opcode != kernel::Opcode::kFor) continue;
+    std::vector<const kernel::Op*>& own = loops.emplace_back();
+    std::vector<kernel::BlockId> blocks(op.blocks.begin(), op.blocks.end());
+    while (!blocks.empty()) {
+      const kernel::BlockId block = blocks.back();
+      blocks.pop_back();
+      for (kernel::OpId id : kernel.blocks[block].ops) {
+        own.push_back(&kernel.ops[id]);
+        blocks.insert(blocks.end(), own.back()->blocks.begin(), own.back()->blocks.end());
+      }
+    }
+  }
+  return loops;
+}
+
+// Blocks that no mask cuts have a product, an exponential and a maximum for each score, and nothing
+// else; a row's results are divided once for each vector.
+TEST(GpuMatrixAttention, OnlyBlocksThatAreCutHaveMasks) {
+  for (const bool is_added : {false, true}) {
+    AttentionText t;
+    t.queries = t.keys = "100";
+    t.depth = t.width = 16;
+    t.dtype = t.out = "f16";
+    t.is_causal = !is_added, t.adds_mask = is_added;
+    SCOPED_TRACE(is_added ? "added mask" : "causal");
+    GpuCheck check = OnMatrixUnits("f16");
+    check.records = {Record(32, 32, 32, 2, 1, 32)};
+    const std::vector<GpuSeen> seen = CheckGpu(Write(t), {}, check);
+    if (DeviceUnderTest() != nullptr && seen.empty()) return;
+    ASSERT_EQ(seen.size(), 1u);
+    const kernel::Kernel& kernel = seen[0].built.kernels[0];
+    const auto loops = OpsOfLoops(kernel);
+    ASSERT_EQ(loops.size(), 2u);
+    const auto count = [](const std::vector<const kernel::Op*>& ops, kernel::Opcode opcode,
+                          int lanes) {
+      return std::count_if(ops.begin(), ops.end(), [&](const kernel::Op* op) {
+        return op->opcode == opcode && op->type.lanes == lanes;
+      });
+    };
+    // 32 rows by 32 keys: 16 pairs of scores a workitem.
+    EXPECT_EQ(count(loops[0], kernel::Opcode::kExp2, 2), 16);
+    EXPECT_EQ(count(loops[0], kernel::Opcode::kFma, 2), 16);
+    for (const kernel::Opcode opcode :
+         {kernel::Opcode::kMul, kernel::Opcode::kSelect, kernel::Opcode::kLt, kernel::Opcode::kLe,
+          kernel::Opcode::kConvert}) {
+      EXPECT_EQ(count(loops[0], opcode, 2), 0) << kernel::FormatOpcode(opcode);
+    }
+    EXPECT_EQ(count(loops[1], kernel::Opcode::kSelect, 2), 16);
+    EXPECT_EQ(count(loops[1], kernel::Opcode::kMul, 2), 0);
+    for (const kernel::Op& op : kernel.ops) {
+      EXPECT_TRUE(op.opcode != kernel::Opcode::kDiv || op.type.lanes == 1);
+    }
+  }
+}
+
+// Rows that see no key before the end see those behind it, as the mask only adds a number to them:
+// beside -65504 scores are rounded to 2^-8, weights to one part in 512, of values up to 2.5.
+TEST(GpuMatrixAttention, SoftMasksHideBlocksButOfRowsThatSeeNothing) {
+  for (const char* queries : {"70", "37"}) {
+    AttentionText t;
+    t.queries = queries, t.keys = "70";
+    t.depth = t.width = 16;
+    t.dtype = "f16";
+    t.hides_softly = true;
+    SCOPED_TRACE(queries);
+    GpuCheck check = OnMatrixUnits("f16");
+    check.tolerance += 2.5 / 512;
+    check.records = {Record(16, 32, 32, 2), Record(32, 32, 16, 1), Record(32, 32, 32, 2, 1, 32),
+                     Record(64, 64, 32, 3, 1, 32, 4), Record(16, 32, 32, 2, 2)};
+    const std::vector<GpuSeen> seen = CheckGpu(Write(t), {}, check);
+    if (DeviceUnderTest() != nullptr) continue;
+    ASSERT_EQ(seen.size(), check.records.size());
+    // A mask of keys is one choice for each of them, whatever the rows.
+    const auto loops = OpsOfLoops(seen[2].built.kernels[0]);
+    ASSERT_EQ(loops.size(), 3u);
+    EXPECT_EQ(std::count_if(loops[0].begin(), loops[0].end(),
+                            [](const kernel::Op* op) {
+                              return op->opcode == kernel::Opcode::kSelect && op->type.lanes == 2;
+                            }),
+              4);
   }
 }
 
