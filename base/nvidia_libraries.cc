@@ -4,6 +4,8 @@
 #include <glob.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <set>
 
 #include "base/env.h"
 #include "base/status.h"
@@ -42,6 +44,24 @@ std::vector<std::string> NvidiaLibraryCandidates(std::string_view name,
     if (found.empty()) candidates.push_back(pattern);
   }
   return candidates;
+}
+
+std::string InstalledNvidiaRelease(std::string_view name) {
+  std::set<std::string> folders = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64",
+                                   "/usr/local/cuda/extras/CUPTI/lib64"};
+  for (const std::string& candidate : NvidiaLibraryCandidates(name, {})) {
+    const size_t slash = candidate.rfind('/');
+    if (slash != candidate.npos) folders.insert(candidate.substr(0, slash));
+  }
+  int64_t newest = -1;
+  for (const std::string& folder : folders) {
+    const std::string pattern = fmt::format("{}/{}.so.[0-9]*", folder, name);
+    for (const std::string& path : FilesMatching(pattern)) {
+      newest = std::max<int64_t>(newest,
+                                 std::strtoll(path.c_str() + path.rfind(".so.") + 4, nullptr, 10));
+    }
+  }
+  return newest < 0 ? "" : std::to_string(newest);
 }
 
 }  // namespace halyard

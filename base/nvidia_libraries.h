@@ -21,4 +21,8 @@ std::vector<std::string> FilesMatching(const std::string& pattern);
 std::vector<std::string> NvidiaLibraryCandidates(std::string_view name,
                                                  std::span<const std::string_view> versions);
 
+// The release of `name` that stands first among its candidates, from the name of its file; "" where
+// none is installed. Looks at folders and at what the loader knows, and loads nothing.
+std::string InstalledNvidiaRelease(std::string_view name);
+
 }  // namespace halyard

@@ -2,13 +2,13 @@
 /* manual_timing: what a model takes by the host's clock around groups of runs, with nothing of
  * `halyard bench` between it and halyard.h; bench/agreement.sh sets both side by side.
  *
- *   manual_timing DEVICE MODEL.onnx SECONDS [SYMBOL=VALUE]...
+ *   manual_timing DEVICE PROGRAM SECONDS
  *
  * Prints two lines, each the median over groups of ten runs of a group's time by its runs, in
  * nanoseconds: "host N": one run after the other, inputs and outputs in the host's memory;
  * "device N": runs queued one behind the other, inputs and outputs in the device's memory. Each is
- * measured for SECONDS after a warm-up of a tenth of that. Inputs are random, sizes that are left
- * open are 1. */
+ * measured for SECONDS after a warm-up of a tenth of that. PROGRAM is what `halyard compile` wrote
+ * for one device, so that both sides run the same kernels; sizes that it leaves open are 1. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,26 +101,19 @@ static int64_t MedianNs(Work* work, double seconds) {
 int main(int argc, char** argv) {
   static Work work;
   static hy_tensor_info infos[kMost];
-  hy_symbol_value symbols[kMost];
   hy_instance_t* instance = NULL;
-  const double seconds = argc > 3 ? strtod(argv[3], NULL) : 0;
-  if (argc < 4 || argc - 4 > kMost || seconds <= 0) {
-    fprintf(stderr, "usage: manual_timing DEVICE MODEL.onnx SECONDS [SYMBOL=VALUE]...\n");
+  const double seconds = argc == 4 ? strtod(argv[3], NULL) : 0;
+  if (seconds <= 0) {
+    fprintf(stderr, "usage: manual_timing DEVICE PROGRAM SECONDS\n");
     return 1;
   }
   Check(hy_instance_create(NULL, &instance), "instance");
   Check(hy_device_open(instance, (hy_string){argv[1], strlen(argv[1])}, &work.device), "device");
-  hy_compile_desc desc = HY_COMPILE_DESC_INIT;
-  desc.onnx_path = (hy_string){argv[2], strlen(argv[2])};
+  hy_program_load_desc desc = HY_PROGRAM_LOAD_DESC_INIT;
+  desc.path = (hy_string){argv[2], strlen(argv[2])};
   desc.devices = &work.device;
   desc.device_count = 1;
-  desc.symbols = symbols;
-  for (int i = 4; i < argc; ++i) {
-    const size_t name = strcspn(argv[i], "=");
-    symbols[desc.symbol_count].name = (hy_string){argv[i], name};
-    symbols[desc.symbol_count++].value = argv[i][name] == '=' ? atoll(argv[i] + name + 1) : 0;
-  }
-  Check(hy_program_compile(instance, &desc, &work.program), "compile");
+  Check(hy_program_load(instance, &desc, &work.program), "load");
   Check(hy_session_create(work.program, NULL, &work.session), "session");
 
   for (size_t i = 0; i < kMost; ++i) infos[i] = (hy_tensor_info)HY_TENSOR_INFO_INIT;

@@ -106,6 +106,7 @@
   F(int64_t, window_bytes, "Of the device's memory, that the bus shows to the host (BAR).")                \
   F(bool, is_resizable_bar, "The host can address the whole of the device's memory.")                      \
   F(int64_t, host_visible_bytes, "Device memory that the API lets the host map.")                          \
+  F(int64_t, max_binding_bytes, "Of a buffer, that a kernel can address by a descriptor.")                 \
   F(bool, has_ecc, "Errors of the memory are corrected.")                                                  \
   F(bool, has_pools, "Allocation can be ordered with other work.")                                         \
   F(int64_t, min_storage_alignment, "Of offsets of storage buffers in descriptors.")                       \
@@ -158,7 +159,9 @@
   F(std::string, code_formats, "Code that the device takes.")                                              \
   F(std::string, pipeline_cache_uuid, "What compiled pipelines are good for.")                             \
   F(int64_t, perf_event_paranoid, "What the system lets this user count; 2 or less is enough.")            \
-  F(bool, has_invariant_clock, "The time stamp counter runs at one speed.")
+  F(bool, has_invariant_clock, "The time stamp counter runs at one speed.")                                \
+  F(bool, can_count, "This user may read the device's performance counters.")                              \
+  F(std::string, libraries, "Of the vendor, that are installed: profiler, compiler, products.")
 
 #define HY_CACHE_FIELDS(F)                                                                                 \
   F(int64_t, level, "From 1.")                                                                             \
@@ -173,6 +176,8 @@
   F(int64_t, os_index, "Number that the system uses.")                                                     \
   F(int64_t, memory_bytes, "Of this node.")                                                                \
   F(int64_t, unit_count, "Cores of this node.")                                                            \
+  F(double, peak_bytes_per_s, "From its own cores, by the tables of the firmware.")                        \
+  F(double, latency_ns, "The same.")                                                                       \
   F(std::string, distances, "To each node, relative to 10 for itself.")
 
 #define HY_HEAP_FIELDS(F)                                                                                  \
@@ -225,5 +230,13 @@
   F(int64_t, quota_pauses, "Periods so far in which the control group used up its quota and was paused.")  \
   F(double, quota_paused_s, "How long its threads were paused for that, each counted.")                    \
   F(int64_t, pcie_generation, "Now; a sleeping device lowers it.")                                         \
-  F(int64_t, pcie_width, "Lanes in use now.")
+  F(int64_t, pcie_width, "Lanes in use now.")                                                              \
+  F(int64_t, pcie_replays, "Packets so far that the bus had to send again.")                               \
+  F(int64_t, nvlink_errors, "Of all NVLinks so far: replays, recoveries and wrong checksums.")             \
+  F(double, temperature_limit_c, "At which the clock is cut down.")                                        \
+  F(int64_t, corrected_memory_errors, "Since the driver was loaded, or the system started.")               \
+  F(int64_t, uncorrected_memory_errors, "The same; their data was lost.")                                  \
+  F(int64_t, retired_memory, "Rows or pages of the memory that others stand in for.")                      \
+  F(std::string, memory_repair, "none, pending until the next reset, or failed.")                          \
+  F(std::string, faults, "That the driver reported since the device was opened: none, or Xid numbers.")
 // clang-format on

@@ -5,10 +5,11 @@
 #   scripts/reports.sh BUILD FOLDER DEVICE...
 #
 # BUILD: a build folder, with the targets halyard_command, halyard_compiler and fill_weights. FOLDER: docs/reports/NAME, made
-# anew. SECONDS_EACH (3): of timed runs. PROBE_SECONDS (10): of each device's probe. BENCH_OPTIONS: further options of halyard
-# bench, such as --no-tune where compiling takes long. Weights are random, but the same everywhere.
+# anew. SECONDS_EACH (3): of timed runs. PROBE_SECONDS (10): of each device's probe. BENCH_OPTIONS and PROBE_OPTIONS: further
+# options of halyard bench and halyard devices, such as --no-tune where compiling takes long. Weights are random, but the same
+# everywhere.
 set -euo pipefail
-[ $# -ge 3 ] || { sed -n '3,9s/^# \?//p' "$0" >&2; exit 1; }
+[ $# -ge 3 ] || { sed -n '3,10s/^# \?//p' "$0" >&2; exit 1; }
 build=$(realpath "$1")
 mkdir -p "$2"
 folder=$(realpath "$2")
@@ -29,9 +30,10 @@ link bert128_script bert-base
 cd "$work"
 
 halyard=$build/bin/halyard
-"$halyard" devices "$@" --probe --seconds "${PROBE_SECONDS:-10}" --json >"$folder/devices.json"
-"$halyard" devices "$@" --probe --seconds "${PROBE_SECONDS:-10}" --svg "$folder/devices.svg" >"$folder/devices.txt"
 # shellcheck disable=SC2086  # several options
+"$halyard" devices "$@" --probe --seconds "${PROBE_SECONDS:-10}" ${PROBE_OPTIONS:-} --output "$folder/devices.json" \
+  --svg "$folder/devices.svg" >"$folder/devices.txt"
+# shellcheck disable=SC2086
 "$halyard" bench resnet50/model.onnx bert-base/model.onnx --device "$devices" --shape batch=1 --seconds "${SECONDS_EACH:-3}" \
   ${BENCH_OPTIONS:-} --output "$folder/models.json" --html "$folder/models.html" >"$folder/models.md"
 du -k "$folder"/* | sort -n

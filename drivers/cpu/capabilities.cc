@@ -9,6 +9,7 @@
 #include <iterator>
 #include <string>
 
+#include "base/hash.h"
 #include "drivers/cpu/buffer.h"
 #include "drivers/cpu/cgroup.h"
 #include "drivers/cpu/image.h"
@@ -39,7 +40,11 @@ void DescribeIdentity(const CpuId& id, const SystemFiles& files, hal::Identity* 
   utsname system = {};
   if (uname(&system) == 0) {
     SetIfText(&out->architecture, system.machine, Source::kOs);
-    SetIfText(&out->driver_version, fmt::format("{} {}", system.sysname, system.release),
+    // What follows the numbers names whose machine it is on; reports are for others too.
+    const std::string release = system.release;
+    SetIfText(&out->driver_version,
+              fmt::format("{} {}", system.sysname,
+                          release.substr(0, release.find_first_not_of("0123456789."))),
               Source::kOs);
   }
   out->driver_name = {"cpu", Source::kTable};
@@ -48,8 +53,10 @@ void DescribeIdentity(const CpuId& id, const SystemFiles& files, hal::Identity* 
         fmt::format("family {} model {} stepping {}", id.family, id.model, id.stepping),
         Source::kApi};
   }
-  // The machine's own identity; there is one CPU device per machine.
-  SetIfText(&out->uuid, files.FirstLine("/etc/machine-id"), Source::kOs);
+  // Of the machine's own identity, which is not to be told; there is one CPU device per machine.
+  if (const std::string machine = files.FirstLine("/etc/machine-id"); !machine.empty()) {
+    out->uuid = {fmt::format("{:016x}", HashString(machine)), Source::kOs};
+  }
   SetIfText(&out->firmware_version, files.ValueOf(kCpuinfo, "microcode"), Source::kOs);
   SetIfText(&out->c_library, fmt::format("glibc {}", gnu_get_libc_version()), Source::kApi);
 }
@@ -155,6 +162,8 @@ void DescribeMemory(const CpuDescription& cpu, const SystemFiles& files, hal::Ca
     added.os_index = {int64_t{node.os_index}, Source::kOs};
     SetIfPositive(&added.memory_bytes, node.memory_bytes, Source::kOs);
     SetIfPositive(&added.unit_count, node.core_count, Source::kOs);
+    if (node.bytes_per_s > 0) added.peak_bytes_per_s = {node.bytes_per_s, Source::kOs};
+    if (node.latency_ns > 0) added.latency_ns = {node.latency_ns, Source::kOs};
     SetIfText(&added.distances, fmt::format("{}", fmt::join(node.distances, " ")), Source::kOs);
     out->numa_nodes.push_back(std::move(added));
   }
@@ -218,6 +227,10 @@ hal::Capabilities DescribeCpu(const CpuDescription& cpu, const SystemFiles& file
   if (const auto paranoid = files.Number("/proc/sys/kernel/perf_event_paranoid")) {
     out.tools.perf_event_paranoid = {*paranoid, Source::kOs};
   }
+  // Root may count whatever the system lets others do.
+  if (out.tools.perf_event_paranoid.known()) {
+    out.tools.can_count = {out.tools.perf_event_paranoid.value <= 2 || geteuid() == 0, Source::kOs};
+  }
   if (const std::string flags = files.ValueOf(kCpuinfo, "flags"); !flags.empty()) {
     out.tools.has_invariant_clock = {flags.find("nonstop_tsc") != std::string::npos, Source::kOs};
   }
@@ -278,6 +291,17 @@ hal::DeviceState ReadCpuState(const SystemFiles& files) {
   if (const auto pauses = ReadCgroupPauses(files.root() + "/sys/fs/cgroup", groups)) {
     out.quota_pauses = {pauses->count, Source::kOs};
     out.quota_paused_s = {pauses->seconds, Source::kOs};
+  }
+  // Of every controller of correctable memory.
+  for (const std::string& name : files.List("/sys/devices/system/edac/mc")) {
+    const std::string at = "/sys/devices/system/edac/mc/" + name + "/";
+    const auto add = [&](const char* file, hal::Field<int64_t>* field) {
+      if (const auto errors = files.Number(at + file)) {
+        *field = {field->ValueOr(0) + *errors, Source::kOs};
+      }
+    };
+    add("ce_count", &out.corrected_memory_errors);
+    add("ue_count", &out.uncorrected_memory_errors);
   }
   for (const std::string& zone : files.List("/sys/class/thermal")) {
     const std::string at = "/sys/class/thermal/" + zone;

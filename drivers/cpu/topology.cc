@@ -101,6 +101,17 @@ void ReadCaches(hwloc_topology_t topology, CpuTopology* out) {
   }
 }
 
+// What hwloc knows of the memory of a node from the cores beside it; 0: nothing.
+double ReadMemoryAttribute(hwloc_topology_t topology, hwloc_memattr_id_t attribute,
+                           hwloc_obj_t node) {
+  hwloc_location from = {};
+  from.type = HWLOC_LOCATION_TYPE_CPUSET;
+  from.location.cpuset = node->cpuset;
+  hwloc_uint64_t value = 0;
+  if (hwloc_memattr_get_value(topology, attribute, node, &from, 0, &value) != 0) return 0;
+  return static_cast<double>(value);
+}
+
 void ReadNumaNodes(hwloc_topology_t topology, CpuTopology* out) {
   int count = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE);
   for (int i = 0; i < count; ++i) {
@@ -112,6 +123,9 @@ void ReadNumaNodes(hwloc_topology_t topology, CpuTopology* out) {
     numa.cpus = ToList(node->cpuset);
     numa.core_count =
         hwloc_get_nbobjs_inside_cpuset_by_type(topology, node->cpuset, HWLOC_OBJ_CORE);
+    // In MiB/s and ns.
+    numa.bytes_per_s = ReadMemoryAttribute(topology, HWLOC_MEMATTR_ID_BANDWIDTH, node) * (1 << 20);
+    numa.latency_ns = ReadMemoryAttribute(topology, HWLOC_MEMATTR_ID_LATENCY, node);
     out->numa_nodes.push_back(std::move(numa));
   }
   unsigned matrices = 1;

@@ -36,6 +36,8 @@ struct NumaTopology {
   int64_t core_count = 0;
   std::vector<int> cpus;           // CPU numbers
   std::vector<int64_t> distances;  // empty: unknown
+  // From its own cores, as the firmware says (HMAT); 0: unknown.
+  double bytes_per_s = 0, latency_ns = 0;
 };
 
 struct CpuTopology {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "drivers/cuda/capabilities.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <sstream>
 
 #include "base/gpu_kernel_abi.h"
+#include "base/nvidia_libraries.h"
 #include "base/system_files.h"
 #include "drivers/cuda/architecture.h"
 #include "drivers/cuda/buffer.h"
@@ -24,6 +27,20 @@ std::string ReadDriverVersion(const SystemFiles& files) {
     if (word.find_first_not_of("0123456789.") == std::string::npos) return word;
   }
   return "";
+}
+
+// "CUPTI 13, NVRTC 12": those of NVIDIA's libraries that are installed, found without opening them.
+std::string InstalledLibraries() {
+  constexpr std::pair<const char*, const char*> kNames[] = {{"CUPTI", "libcupti"},
+                                                            {"NVRTC", "libnvrtc"},
+                                                            {"cuBLASLt", "libcublasLt"},
+                                                            {"cuDNN", "libcudnn"}};
+  std::string text;
+  for (const auto& [name, file] : kNames) {
+    const std::string release = InstalledNvidiaRelease(file);
+    if (!release.empty()) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, release);
+  }
+  return text;
 }
 
 // Reads attributes; one that cannot be read stays unknown.
@@ -78,7 +95,7 @@ void DescribeIdentity(const Context& context, int64_t compute_capability, bool i
 }
 
 void DescribeCompute(const Attributes& attributes, int64_t compute_capability,
-                     bool has_programmatic_edges, hal::Compute* out) {
+                     bool has_programmatic_edges, int driver_version, hal::Compute* out) {
   out->unit_count = attributes.Get(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   hal::Field<int64_t> threads = attributes.Get(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
   if (out->unit_count.known() && threads.known()) {
@@ -108,6 +125,9 @@ void DescribeCompute(const Attributes& attributes, int64_t compute_capability,
   if (attributes.Flag(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH).ValueOr(false)) {
     out->max_cluster_size = {8, Source::kTable};
   }
+  // Arguments of a kernel: 4 KiB, and nearly 32 since CUDA 12.1 on Volta and later.
+  out->max_push_constant_bytes = {
+      driver_version >= 12010 && compute_capability >= 70 ? 32764 : 4096, Source::kTable};
   out->compute_capability = {compute_capability, Source::kApi};
   out->gpu_features = {GpuFeaturesOf(compute_capability, has_programmatic_edges), Source::kTable};
 }
@@ -131,6 +151,11 @@ Status DescribeMemory(const Context& context, const Attributes& attributes,
   {
     Context::Current current(context);
     HY_TRY(current.status());
+    int least = 0, greatest = 0;  // the most urgent is the lowest number
+    if (api.cuCtxGetStreamPriorityRange &&
+        api.cuCtxGetStreamPriorityRange(&least, &greatest) == CUDA_SUCCESS) {
+      out->queues.priority_count = {int64_t{least} - greatest + 1, Source::kApi};
+    }
     size_t whole = 0;
     if (api.cuMemGetInfo_v2(&available, &whole) == CUDA_SUCCESS) {
       memory.available_bytes = {static_cast<int64_t>(available), Source::kApi};
@@ -163,7 +188,7 @@ Status DescribeMemory(const Context& context, const Attributes& attributes,
 }
 
 void DescribeUse(const Attributes& attributes, const CudaOptions& options,
-                 bool has_dependent_launch, hal::Capabilities* out) {
+                 bool has_dependent_launch, int driver_version, hal::Capabilities* out) {
   out->queues.compute_count = {options.compute_queues, Source::kTable};
   out->queues.copy_count = {options.copy_queues, Source::kTable};
   out->queues.copy_engine_count = attributes.Get(CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT);
@@ -194,8 +219,11 @@ void DescribeUse(const Attributes& attributes, const CudaOptions& options,
   }
   interop.can_import_host_memory = out->memory.can_register_host;
   out->partition.has_watchdog = attributes.Flag(CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT);
-  out->tools.code_formats = {fmt::format("CUBIN for {}, PTX", out->identity.architecture.value),
-                             Source::kTable};
+  // The version of PTX follows that of CUDA since 9.0: CUDA 12.4 takes 8.4.
+  const int major = driver_version / 1000, minor = driver_version % 1000 / 10;
+  out->tools.code_formats = {
+      fmt::format("CUBIN for {}, PTX {}.{}", out->identity.architecture.value, major - 4, minor),
+      Source::kTable};
 }
 
 }  // namespace
@@ -257,18 +285,24 @@ Result<hal::Capabilities> DescribeDevice(const Context& context, const Managemen
                        context.path());
   }
   DescribeIdentity(context, capability, is_integrated, &out.identity);
-  DescribeCompute(attributes, capability, api.cuGraphAddDependencies_v2 != nullptr, &out.compute);
+  DescribeCompute(attributes, capability, api.cuGraphAddDependencies_v2 != nullptr,
+                  api.driver_version, &out.compute);
   DescribeNumerics(capability, &out.numerics);
   out.matrix_shapes = MatrixShapesOf(capability);
   HY_TRY(DescribeMemory(context, attributes, options, &out));
   const bool has_dependent_launch =
       (out.compute.gpu_features.value & static_cast<uint64_t>(GpuFeature::kDependentLaunch)) != 0;
-  DescribeUse(attributes, options, has_dependent_launch, &out);
+  DescribeUse(attributes, options, has_dependent_launch, api.driver_version, &out);
   management.Describe(&out);
   DescribeArchitecture(capability, &out);
   const SystemFiles files;
   if (!out.identity.driver_version.known()) {
     hal::SetIfText(&out.identity.driver_version, ReadDriverVersion(files), Source::kOs);
+  }
+  hal::SetIfText(&out.tools.libraries, InstalledLibraries(), Source::kOs);
+  if (const std::string admin = files.ValueOf("/proc/driver/nvidia/params", "RmProfilingAdminOnly");
+      !admin.empty()) {
+    out.tools.can_count = {admin == "0" || geteuid() == 0, Source::kOs};
   }
   hal::DescribePci(files, out.identity.pci_address.ValueOr(""), &out.links);
   if (out.memory.bus_bits.known() && out.memory.max_clock_hz.known()) {

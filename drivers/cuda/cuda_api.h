@@ -346,6 +346,7 @@ struct CUgraphEdgeData {
             const CUgraphEdgeData* edges, size_t count))                                           \
   Function(cuFuncGetParamInfo,                                                                     \
            (CUfunction function, size_t index, size_t* offset, size_t* bytes))                     \
+  Function(cuCtxGetStreamPriorityRange, (int* least, int* greatest))                               \
   Function(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode))                   \
   Function(cuStreamEndCapture, (CUstream stream, CUgraph* graph))                                  \
   Function(cuGraphAddChildGraphNode,                                                               \

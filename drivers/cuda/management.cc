@@ -76,7 +76,42 @@ Management Management::Open(const std::string& pci_address, std::string* why_not
     return out;
   }
   out.api_ = std::move(*api);
+  out.faults_ = Faults::Listen(out.api_, out.device_);
   return out;
+}
+
+std::shared_ptr<Management::Faults> Management::Faults::Listen(std::shared_ptr<const NvmlApi> api,
+                                                               nvmlDevice_t device) {
+  if (!api->nvmlEventSetCreate || !api->nvmlEventSetFree || !api->nvmlDeviceRegisterEvents ||
+      !api->nvmlEventSetWait_v2) {
+    return nullptr;
+  }
+  auto out = std::make_shared<Faults>();
+  if (api->nvmlEventSetCreate(&out->set_) != NVML_SUCCESS) {
+    out->set_ = nullptr;
+    return nullptr;
+  }
+  out->api_ = std::move(api);
+  const nvmlReturn_t result =
+      out->api_->nvmlDeviceRegisterEvents(device, nvmlEventTypeXidCriticalError, out->set_);
+  return result == NVML_SUCCESS ? out : nullptr;
+}
+
+Management::Faults::~Faults() {
+  if (set_) api_->nvmlEventSetFree(set_);
+}
+
+std::string Management::Faults::Read() {
+  constexpr int kMost = 1000;  // at once; a device that fails again and again does not hold us here
+  std::lock_guard lock(mutex_);
+  nvmlEventData_t event = {};
+  for (int i = 0; i < kMost && api_->nvmlEventSetWait_v2(set_, &event, 0) == NVML_SUCCESS; ++i) {
+    if ((event.eventType & nvmlEventTypeXidCriticalError) == 0) continue;
+    const std::string name = fmt::format("Xid {}", event.eventData);
+    if ((seen_ + ",").find(name + ",") != seen_.npos) continue;
+    seen_ += (seen_.empty() ? "" : ", ") + name;
+  }
+  return seen_.empty() ? "none" : seen_;
 }
 
 void Management::Describe(hal::Capabilities* out) const {
@@ -186,6 +221,45 @@ void Management::DescribeInstances(bool is_cut, hal::Partition* out) const {
   hal::SetIfText(&out->mig_instances, profiles, Source::kApi);
 }
 
+void Management::ReadHealth(hal::DeviceState* out) const {
+  unsigned int value = 0;
+  unsigned long long large = 0;
+  const auto count = [](unsigned long long number) {
+    return hal::Field<int64_t>(static_cast<int64_t>(number), Source::kApi);
+  };
+  if (HY_ASK(nvmlDeviceGetTotalEccErrors, NVML_MEMORY_ERROR_TYPE_CORRECTED, NVML_VOLATILE_ECC,
+             &large)) {
+    out->corrected_memory_errors = count(large);
+  }
+  if (HY_ASK(nvmlDeviceGetTotalEccErrors, NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC,
+             &large)) {
+    out->uncorrected_memory_errors = count(large);
+  }
+  // Since Ampere rows are remapped; before, pages were retired.
+  unsigned int corrected = 0, uncorrected = 0, pending = 0, failed = 0;
+  if (HY_ASK(nvmlDeviceGetRemappedRows, &corrected, &uncorrected, &pending, &failed)) {
+    out->retired_memory = count(0ull + corrected + uncorrected);
+    out->memory_repair = {failed ? "failed" : pending ? "pending" : "none", Source::kApi};
+  } else if (api_->nvmlDeviceGetRetiredPages) {
+    for (const auto cause : {NVML_PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS,
+                             NVML_PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR}) {
+      value = 0;  // without room for the addresses, the answer is their number
+      const nvmlReturn_t result = api_->nvmlDeviceGetRetiredPages(device_, cause, &value, nullptr);
+      if (result != NVML_SUCCESS && result != NVML_ERROR_INSUFFICIENT_SIZE) continue;
+      out->retired_memory = count(static_cast<uint64_t>(out->retired_memory.ValueOr(0)) + value);
+    }
+  }
+  if (HY_ASK(nvmlDeviceGetPcieReplayCounter, &value)) out->pcie_replays = count(value);
+  for (unsigned int link = 0; link < kNvmlMaxLinks; ++link) {
+    for (const auto kind : {NVML_NVLINK_ERROR_DL_REPLAY, NVML_NVLINK_ERROR_DL_RECOVERY,
+                            NVML_NVLINK_ERROR_DL_CRC_FLIT, NVML_NVLINK_ERROR_DL_CRC_DATA}) {
+      if (!HY_ASK(nvmlDeviceGetNvLinkErrorCounter, link, kind, &large)) continue;
+      out->nvlink_errors = count(static_cast<uint64_t>(out->nvlink_errors.ValueOr(0)) + large);
+    }
+  }
+  if (faults_) out->faults = {faults_->Read(), Source::kApi};
+}
+
 void Management::ReadState(hal::DeviceState* out) const {
   if (!is_open()) return;
   unsigned int value = 0;
@@ -206,6 +280,9 @@ void Management::ReadState(hal::DeviceState* out) const {
   const auto real = [](double number) { return hal::Field<double>(number, Source::kApi); };
   if (HY_ASK(nvmlDeviceGetTemperature, NVML_TEMPERATURE_GPU, &value))
     out->temperature_c = real(value);
+  if (HY_ASK(nvmlDeviceGetTemperatureThreshold, NVML_TEMPERATURE_THRESHOLD_SLOWDOWN, &value)) {
+    out->temperature_limit_c = real(value);
+  }
   if (HY_ASK(nvmlDeviceGetPowerUsage, &value)) out->power_w = real(value * 1e-3);
   if (HY_ASK(nvmlDeviceGetEnforcedPowerLimit, &value)) out->power_limit_w = real(value * 1e-3);
   if (HY_ASK(nvmlDeviceGetTotalEnergyConsumption, &large)) {
@@ -219,6 +296,7 @@ void Management::ReadState(hal::DeviceState* out) const {
   if (HY_ASK(nvmlDeviceGetCurrPcieLinkWidth, &value)) {
     SetIfPositive(&out->pcie_width, value, Source::kApi);
   }
+  ReadHealth(out);
   unsigned int count = 0;
   if (api_->nvmlDeviceGetComputeRunningProcesses_v3) {
     // Without room for the list, the answer is their number.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "drivers/cuda/nvml_api.h"
@@ -25,10 +26,28 @@ class Management {
   std::string Nearest(const Management& other) const;
 
  private:
+  // The faults (Xid) of the device from now on.
+  class Faults {
+   public:
+    // Null where NVML does not tell.
+    static std::shared_ptr<Faults> Listen(std::shared_ptr<const NvmlApi> api, nvmlDevice_t device);
+    ~Faults();
+    // "none", "Xid 31, Xid 43": each number once.
+    std::string Read();
+
+   private:
+    std::shared_ptr<const NvmlApi> api_;
+    nvmlEventSet_t set_ = nullptr;
+    std::mutex mutex_;
+    std::string seen_;  // guarded by mutex_
+  };
+
   void DescribeInstances(bool is_cut, hal::Partition* out) const;
+  void ReadHealth(hal::DeviceState* out) const;
 
   std::shared_ptr<const NvmlApi> api_;
   nvmlDevice_t device_ = nullptr;
+  std::shared_ptr<Faults> faults_;
 };
 
 // "idle, software power cap"; "none" for 0.

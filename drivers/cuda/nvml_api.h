@@ -20,10 +20,27 @@ enum nvmlReturn_t : int {
   NVML_ERROR_NOT_SUPPORTED = 3,
   NVML_ERROR_NOT_FOUND = 6,
   NVML_ERROR_INSUFFICIENT_SIZE = 7,
+  NVML_ERROR_TIMEOUT = 10,
 };
 
 enum nvmlClockType_t : int { NVML_CLOCK_GRAPHICS = 0, NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2 };
 enum nvmlTemperatureSensors_t : int { NVML_TEMPERATURE_GPU = 0 };
+enum nvmlTemperatureThresholds_t : int { NVML_TEMPERATURE_THRESHOLD_SLOWDOWN = 1 };
+enum nvmlMemoryErrorType_t : int {
+  NVML_MEMORY_ERROR_TYPE_CORRECTED = 0,
+  NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 1,
+};
+enum nvmlEccCounterType_t : int { NVML_VOLATILE_ECC = 0 };
+enum nvmlPageRetirementCause_t : int {
+  NVML_PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS = 0,
+  NVML_PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR = 1,
+};
+enum nvmlNvLinkErrorCounter_t : int {
+  NVML_NVLINK_ERROR_DL_REPLAY = 0,
+  NVML_NVLINK_ERROR_DL_RECOVERY = 1,
+  NVML_NVLINK_ERROR_DL_CRC_FLIT = 2,
+  NVML_NVLINK_ERROR_DL_CRC_DATA = 3,
+};
 enum nvmlEnableState_t : int { NVML_FEATURE_DISABLED = 0, NVML_FEATURE_ENABLED = 1 };
 enum nvmlComputeMode_t : int {
   NVML_COMPUTEMODE_DEFAULT = 0,
@@ -47,6 +64,15 @@ enum nvmlGpuVirtualizationMode_t : int {
   NVML_GPU_VIRTUALIZATION_MODE_HOST_VSGA = 4,
 };
 
+using nvmlEventSet_t = struct nvmlEventSet_st*;
+inline constexpr unsigned long long nvmlEventTypeXidCriticalError = 0x8;
+struct nvmlEventData_t {
+  nvmlDevice_t device;
+  unsigned long long eventType;
+  unsigned long long eventData;  // the number of an Xid
+  unsigned int gpuInstanceId;
+  unsigned int computeInstanceId;
+};
 struct nvmlUtilization_t {
   unsigned int gpu;
   unsigned int memory;
@@ -122,6 +148,27 @@ inline constexpr unsigned long long nvmlClocksEventReasonDisplayClockSetting = 0
   Function(nvmlDeviceGetComputeRunningProcesses_v3,                                                \
            (nvmlDevice_t device, unsigned int* count, void* infos))                                \
   Function(nvmlDeviceGetVbiosVersion, (nvmlDevice_t device, char* text, unsigned int size))        \
+  Function(nvmlDeviceGetTemperatureThreshold,                                                      \
+           (nvmlDevice_t device, nvmlTemperatureThresholds_t type, unsigned int* celsius))         \
+  Function(nvmlDeviceGetTotalEccErrors,                                                            \
+           (nvmlDevice_t device, nvmlMemoryErrorType_t type, nvmlEccCounterType_t counter,         \
+            unsigned long long* count))                                                            \
+  Function(nvmlDeviceGetRetiredPages,                                                              \
+           (nvmlDevice_t device, nvmlPageRetirementCause_t cause, unsigned int* count,             \
+            unsigned long long* addresses))                                                        \
+  Function(nvmlDeviceGetRemappedRows,                                                              \
+           (nvmlDevice_t device, unsigned int* corrected, unsigned int* uncorrected,               \
+            unsigned int* pending, unsigned int* failed))                                          \
+  Function(nvmlDeviceGetPcieReplayCounter, (nvmlDevice_t device, unsigned int* count))             \
+  Function(nvmlDeviceGetNvLinkErrorCounter,                                                        \
+           (nvmlDevice_t device, unsigned int link, nvmlNvLinkErrorCounter_t counter,              \
+            unsigned long long* count))                                                            \
+  Function(nvmlEventSetCreate, (nvmlEventSet_t* set))                                              \
+  Function(nvmlEventSetFree, (nvmlEventSet_t set))                                                 \
+  Function(nvmlDeviceRegisterEvents,                                                               \
+           (nvmlDevice_t device, unsigned long long types, nvmlEventSet_t set))                    \
+  Function(nvmlEventSetWait_v2,                                                                    \
+           (nvmlEventSet_t set, nvmlEventData_t* data, unsigned int milliseconds))                 \
   Function(nvmlDeviceGetTopologyCommonAncestor,                                                    \
            (nvmlDevice_t one, nvmlDevice_t other, nvmlGpuTopologyLevel_t* level))
 // clang-format on

@@ -345,6 +345,8 @@ void DescribeMemory(const DeviceHandle& device, const MemoryPools& pools, int64_
   out->buffer_alignment = {VulkanBuffer::kAlignment, Source::kTable};
   hal::SetIfPositive(&out->import_alignment, static_cast<int64_t>(physical.import_alignment),
                      Source::kApi);
+  out->max_binding_bytes = {int64_t{physical.properties.limits.maxStorageBufferRange},
+                            Source::kApi};
   out->min_storage_alignment = {
       static_cast<int64_t>(physical.properties.limits.minStorageBufferOffsetAlignment),
       Source::kApi};
@@ -383,6 +385,7 @@ hal::Capabilities DescribeVulkan(const DeviceHandle& device, const MemoryPools& 
       fmt::format("SPIR-V for Vulkan {}.{}", VK_API_VERSION_MAJOR(physical.api_version),
                   VK_API_VERSION_MINOR(physical.api_version)),
       Source::kApi};
+  out.tools.can_count = {physical.Has(VK_KHR_PERFORMANCE_QUERY_EXTENSION_NAME), Source::kApi};
   out.tools.pipeline_cache_uuid = {FormatUuid(physical.properties.pipelineCacheUUID), Source::kApi};
   for (const char* extension : ExtensionsToEnable(physical)) out.features.push_back(extension);
   out.executable_formats = {std::string(kSpirvImageFormat)};

@@ -23,7 +23,7 @@ CHROMIUM = "chromium-headless-shell"
 FIRST = "<script>window.failures = []; window.onerror = text => failures.push(String(text));</script>"
 LAST = """<script>
 const seen = {failures, charts: {}, tables: {}};
-for (const id of ['roofline', 'latency', 'timeline', 'memory', 'rates']) {
+for (const id of ['overview', 'roofline', 'latency', 'timeline', 'memory', 'rates']) {
   const chart = Chart.getChart(id), canvas = chart.canvas;
   const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
   let painted = 0;
@@ -36,7 +36,7 @@ for (const id of ['roofline', 'latency', 'timeline', 'memory', 'rates']) {
     })}))};
 }
 const cells = id => [...document.getElementById(id).rows].map(row => [...row.cells].map(cell => cell.textContent));
-for (const id of ['rows', 'split', 'groups', 'devices', 'loads', 'conditions']) seen.tables[id] = cells(id);
+for (const id of ['rows', 'split', 'groups', 'devices', 'loads', 'conditions', 'costs']) seen.tables[id] = cells(id);
 document.querySelector('#groups th:nth-child(4) button').click();
 seen.tables.turned = cells('groups');
 const place = document.createElement('pre');
@@ -70,9 +70,10 @@ def is_near(a, b, relative=0.02):
 
 
 def time_text(seconds):
-    if seconds >= 1:
-        return f"{seconds:.3f} s"
-    return f"{seconds * 1e3:.3f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.2f} µs"
+    if seconds < 1e-12:
+        return "0 s"
+    factor, unit = (1, "s") if seconds >= 1 else (1e3, "ms") if seconds >= 1e-3 else (1e6, "µs")
+    return f"{seconds * factor:#.4g}".rstrip(".") + " " + unit
 
 
 def check(report, page, seen):
@@ -86,7 +87,11 @@ def check(report, page, seen):
     row = report["rows"][0]
     groups = row["profile"]["groups"]
     cells = seen["tables"]["rows"]
-    assert cells[1][1:4] == [row["device"], time_text(row["latency"]["p50"]), time_text(row["latency"]["p90"])], cells[1]
+    latency = row["latency"]
+    assert cells[1][1:5] == [row["device"], time_text(latency["p50"]), f"{time_text(latency['p50_low'])} to "
+                             f"{time_text(latency['p50_high'])}", time_text(latency["p90"])], cells[1]
+    [median] = seen["charts"]["overview"]["datasets"][1]["points"]
+    assert is_near(median["x"], latency["p50"] * 1e3), "the overview shows p50; a row that failed is left out"
     assert "cpu:77" in cells[2][2], "a row that failed says why"
 
     table = seen["tables"]["groups"][1:]
@@ -130,6 +135,17 @@ def check_memory(report, seen):
     assert device["activation_bytes"] <= more <= device["activation_bytes"] + device["io_bytes"], memory
     [head, line] = seen["tables"]["devices"]
     assert head[0] == "device" and line[0] == "cpu:0" and len(line) == 8 and all(line), (head, line)
+
+
+def check_costs(report, seen):
+    row = report["rows"][0]
+    identity, phases = row["identity"], row["phases"]
+    assert identity["opset"] == 18 and identity["inputs"] == [{"name": "images", "dtype": "f32", "dims": [4, 1, 8, 8]}], identity
+    assert phases["first_output_cold"] > phases["compile"] and phases["first_output_warm"] > phases["warm_open"], phases
+    assert 0 < row["per_run"]["cpu_seconds"] < 1, row["per_run"]
+    [_, line] = seen["tables"]["costs"]
+    dispatches = row["placement"]["devices"][0]["dispatches"]
+    assert line[0] == time_text(phases["first_output_cold"]) and line[4:] == [str(dispatches), "0", "0", "0"], line
 
 
 def check_conditions(report, seen):
@@ -191,6 +207,7 @@ def main():
         check(report, page, seen)
         check_memory(report, seen)
         check_conditions(report, seen)
+        check_costs(report, seen)
         check_loads(report, seen)
     print("the report is as its schema says, and the page shows it")
 

@@ -42,6 +42,20 @@ TEST_F(CommandTest, DevicesCompared) {
     EXPECT_THAT(difference, testing::HasSubstr("identity.architecture: x86_64 -> other"));
     EXPECT_EQ(status_, 4);
   }
+  // A device that is gone is one line.
+  const std::string none = R"({"format": "halyard-devices-1", "drivers": [], "devices": []})";
+  Write("none.json", none);
+  std::string gone = Run("devices --diff a.json none.json");
+  EXPECT_THAT(gone, testing::HasSubstr("- device cpu:0 = "));
+  EXPECT_THAT(gone, testing::Not(testing::HasSubstr("cpu:0 compute.")));
+  EXPECT_THAT(Run("devices --diff none.json a.json"), testing::HasSubstr("+ device cpu:0 = "));
+  gone = Run("devices --diff a.json none.json --all");
+  EXPECT_THAT(gone, testing::HasSubstr("- cpu:0 compute.unit_count = "));
+  ExpectError(Run("devices --diff a.json none.json --probe"), 1, "it takes no --probe");
+  // The report goes where it is wanted, beside the text.
+  EXPECT_THAT(Run("devices cpu:0 --output c.json"), testing::HasSubstr("driver cpu"));
+  EXPECT_EQ(Run("devices --diff a.json c.json"), "no difference\n");
+  ExpectError(Run("devices --output x --svg x"), 1, "'x'");
   Write("bad.json", "{\"format\": \"halyard-devices-7\"}");
   ExpectError(Run("devices --diff a.json bad.json"), 2, "'halyard-devices-1' is needed");
   Write("bad.json", "[");

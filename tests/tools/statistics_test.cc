@@ -166,6 +166,35 @@ TEST(BenchReport, TablesHoldQuantities) {
   }
 }
 
+TEST(BenchReport, SaysWhatWasMeasuredAndWhatARunCosts) {
+  const Json tensor = {{"name", "x"}, {"dtype", "f32"}, {"dims", {1, 3}}};
+  Json row = {{"model", "m.onnx"},
+              {"device", "cuda:0+cpu:0"},
+              {"identity",
+               {{"file_hash", "0123456789abcdef"},
+                {"opset", 17},
+                {"inputs", Json::array({tensor})},
+                {"outputs", Json::array({tensor, tensor})}}},
+              {"phases", {{"first_output_cold", 2.5}, {"first_output_warm", 0.25}}},
+              {"per_run", {{"cpu_seconds", 0.0035}, {"joules", {{"cuda:0", 0.8125}}}}},
+              {"placement",
+               {{"devices",
+                 {{{"device", "cuda:0"}, {"dispatches", 7}, {"interpreted", 0}},
+                  {{"device", "cpu:0"}, {"dispatches", 2}, {"interpreted", 1}}}},
+                {"transfers", {{{"count", 3}}}},
+                {"fallbacks", {"why"}}}}};
+  std::string table = FormatMarkdown({{"rows", {row}}});
+  EXPECT_THAT(table, testing::HasSubstr("- m.onnx, opset 17, file 0123456789abcdef: x f32 [1, 3] "
+                                        "to x f32 [1, 3]; x f32 [1, 3]\n"));
+  EXPECT_THAT(table, testing::HasSubstr("| m.onnx | cuda:0+cpu:0 | 2.500 s | 250.0 ms | 3.500 ms | "
+                                        "cuda:0 0.8125 J | 9 | 1 | 3 | 1 |\n"));
+  row["per_run"].erase("joules");
+  EXPECT_THAT(FormatMarkdown({{"rows", {row}}}), testing::HasSubstr("| 3.500 ms | unknown | 9 |"));
+  row.erase("per_run");
+  EXPECT_THAT(FormatMarkdown({{"rows", {row}}}),
+              testing::Not(testing::HasSubstr("Beside the time of a run")));
+}
+
 Json RowIn(Json device) {
   return {{"model", "m.onnx"}, {"device", "cpu:0"}, {"conditions", {std::move(device)}}};
 }

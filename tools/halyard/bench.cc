@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <map>
 #include <optional>
 
@@ -233,6 +234,8 @@ int Bench(const BenchArguments& options, const CLI::App& command) {
                  {"precision", Join(options.precisions, ",")},
                  {"io_precision", options.model.io_precision},
                  {"vendor_libs", options.model.vendor_libs != HY_VENDOR_LIBRARIES_OFF},
+                 {"is_tuned", !options.model.no_tune},
+                 {"unix_seconds", static_cast<int64_t>(std::time(nullptr))},
                  {"is_interrupted", false},
                  {"rows", Json::array()}};
   size_t rows = 0;

@@ -329,6 +329,70 @@ std::string FormatLoads(const Json& row) {
 
 }  // namespace
 
+namespace {
+
+// "data f32 [1, 3, 224, 224]".
+std::string FormatTensors(const Json& tensors) {
+  std::string text;
+  for (const Json& tensor : tensors) {
+    std::string dims;
+    for (const Json& dim : tensor["dims"]) dims += (dims.empty() ? "" : ", ") + dim.dump();
+    text += (text.empty() ? "" : "; ") + tensor["name"].get<std::string>() + " " +
+            tensor["dtype"].get<std::string>() + " [" + dims + "]";
+  }
+  return text;
+}
+
+// What was measured, once for each model; and what a run costs beside its time.
+std::string FormatCosts(const Json& rows) {
+  std::string models, costs;
+  std::string last;
+  for (const Json& row : rows) {
+    const std::string model = row["model"];
+    if (row.contains("identity") && model != last) {
+      const Json& identity = row["identity"];
+      last = model;
+      models += "- " + model;
+      if (identity.contains("opset")) models += Format(", opset %d", identity["opset"].get<int>());
+      if (identity.contains("file_hash"))
+        models += ", file " + identity["file_hash"].get<std::string>();
+      models += ": " + FormatTensors(identity["inputs"]) + " to " +
+                FormatTensors(identity["outputs"]) + "\n";
+    }
+    if (!row.contains("per_run")) continue;
+    std::string joules;
+    const Json counted = row["per_run"].value("joules", Json::object());
+    for (const auto& [device, energy] : counted.items()) {
+      joules += (joules.empty() ? "" : ", ") + device + " " +
+                FormatSignificant(energy.get<double>()) + " J";
+    }
+    int64_t dispatches = 0, interpreted = 0, transfers = 0;
+    for (const Json& device : row["placement"]["devices"]) {
+      dispatches += device["dispatches"].get<int64_t>();
+      interpreted += device["interpreted"].get<int64_t>();
+    }
+    for (const Json& transfer : row["placement"]["transfers"])
+      transfers += transfer["count"].get<int64_t>();
+    costs += "| " + model + " | " + row["device"].get<std::string>() + " | " +
+             FormatSeconds(NumberAt(row, "phases", "first_output_cold")) + " | " +
+             FormatSeconds(NumberAt(row, "phases", "first_output_warm")) + " | " +
+             FormatSeconds(NumberAt(row, "per_run", "cpu_seconds")) + " | " +
+             (joules.empty() ? "unknown" : joules) + " | " + std::to_string(dispatches) + " | " +
+             std::to_string(interpreted) + " | " + std::to_string(transfers) + " | " +
+             std::to_string(row["placement"]["fallbacks"].size()) + " |\n";
+  }
+  if (!models.empty()) models = "\nMeasured:\n\n" + models;
+  if (costs.empty()) return models;
+  return models +
+         "\nBeside the time of a run:\n\n"
+         "| model | device | first output, cold | first output, from the cache | CPU time of a run "
+         "| energy of a run | dispatches | interpreted | transfers | fallbacks |\n"
+         "|---|---|---|---|---|---|---|---|---|---|\n" +
+         costs;
+}
+
+}  // namespace
+
 std::string FormatMarkdown(const Json& report) {
   const Json& rows = report["rows"];
   if (std::all_of(rows.begin(), rows.end(), [](const Json& row) { return row.contains("error"); }))
@@ -368,7 +432,8 @@ std::string FormatMarkdown(const Json& report) {
         "\n" + row["model"].get<std::string>() + " on " + row["device"].get<std::string>() + ":\n";
     for (const Json& verdict : row["verdicts"]) text += "- " + verdict.get<std::string>() + "\n";
   }
-  text += FormatRivals(report["rows"]) + FormatConditions(report["rows"]);
+  text +=
+      FormatRivals(report["rows"]) + FormatCosts(report["rows"]) + FormatConditions(report["rows"]);
   for (const Json& row : report["rows"])
     text += FormatLoads(row) + FormatMemory(row) + FormatProfile(row);
   return text;

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
+#include <ctime>
+#include <filesystem>
 
 #include "base/dtype.h"
+#include "tools/halyard/bench_identity.h"
 #include "tools/halyard/bench_memory.h"
 #include "tools/halyard/bench_profile.h"
 #include "tools/halyard/bench_rivals.h"
@@ -57,6 +59,8 @@ Json ConditionsBefore(const std::vector<hy::Device>& devices) {
     for (const char* name : {"thread_count", "quota_threads", "max_clock_hz"}) {
       if (compute.contains(name)) json[name] = compute[name];
     }
+    const Json links = KnownProperties(device, "links.");
+    if (links.contains("numa_node")) json["numa_node"] = links["numa_node"];
     json["before"] = KnownProperties(device, "state.");
     list.push_back(std::move(json));
   }
@@ -66,6 +70,26 @@ void AddStatesAfter(const std::vector<hy::Device>& devices, Json* conditions) {
   for (size_t i = 0; i < devices.size(); ++i) {
     (*conditions)[i]["after"] = KnownProperties(devices[i], "state.");
   }
+}
+
+// Of all threads of this process, up to now.
+double CpuSeconds() {
+  std::timespec time = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+// What each device drew for a run, where it counts its energy: all that it drew meanwhile.
+Json JoulesPerRun(const Json& conditions, size_t runs) {
+  Json json = Json::object();
+  for (const Json& device : conditions) {
+    const double joules =
+        device["after"].value("energy_j", 0.0) - device["before"].value("energy_j", 0.0);
+    if (joules > 0) {  // a counter that began anew tells nothing
+      json[device["device"].get<std::string>()] = joules / static_cast<double>(runs);
+    }
+  }
+  return json;
 }
 
 // Adds what a quota did to the host, where it has one.
@@ -172,26 +196,6 @@ void MeasureLoads(const BenchOptions& options, const Model& model, const Inputs&
     (*row)["rates"].push_back(std::move(json));
   }
   AddConcurrentPeaks(model, devices, &(*row)["memory"]);
-}
-
-// Which devices the program has, which of them work, and how much fell back.
-struct Placement {
-  std::vector<std::string> devices, working;
-  int fallbacks = 0;
-};
-Placement PlacementOf(const Model& model) {
-  Placement out;
-  const Json report = Json::parse(model.program.Report(HY_REPORT_PLACEMENT, HY_FORMAT_JSON));
-  for (const Json& device : report.at("devices")) {
-    out.devices.push_back(device.at("device"));
-    for (const char* work : {"dispatches", "copies", "fills", "interpreted"}) {
-      if (device.at(work).get<int64_t>() == 0) continue;
-      out.working.push_back(out.devices.back());
-      break;
-    }
-  }
-  out.fallbacks = static_cast<int>(report.at("fallbacks").size());
-  return out;
 }
 
 constexpr const char* kTimedKinds[] = {"dispatch", "copy",  "fill",  "interpreted",
@@ -318,8 +322,12 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
   {
     ModelOptions cold = model_options;
     cold.no_cache = true;
-    OpenModel(cold, true, options.make_graph);
+    const Model compiled = OpenModel(cold, true, options.make_graph);
     row["phases"]["compile"] = SecondsSince(start);
+    const Inputs inputs(compiled, cold, input_options);
+    Runner runner(compiled, inputs);
+    runner.Run();
+    row["phases"]["first_output_cold"] = SecondsSince(start);
   }
   progress.StartPhase("filling the cache");
   OpenModel(model_options, true, options.make_graph);  // fills the cache
@@ -330,7 +338,14 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
   const Inputs inputs(model, model_options, input_options);
   Runner runner(model, inputs);
   row["phases"]["first_run"] = runner.Run();
-  const Placement placement = PlacementOf(model);
+  row["phases"]["first_output_warm"] = SecondsSince(start);
+  if (const double load = LoadSeconds(model.program); load > 0) row["phases"]["load"] = load;
+  std::error_code no_file;
+  const bool has_file =
+      !options.make_graph && std::filesystem::is_regular_file(model_options.model, no_file);
+  row["identity"] = IdentityJson(has_file ? model_options.model : "", model.program);
+  const RowPlacement placement = PlacementOf(model.program);
+  row["placement"] = placement.json;
   row["fallbacks"] = placement.fallbacks;
   row["placed_on"] = placement.working;
   if (model.is_saved && named.empty()) row["device"] = Join(placement.devices, "+");
@@ -369,6 +384,7 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
   Json host_conditions = ConditionsBefore(host);
   std::vector<double> samples;
   progress.StartPhase("timed runs", options.runs > 0 ? 0 : options.seconds);
+  const double cpu_before = CpuSeconds();
   start = Clock::now();
   while (!IsInterrupted() &&
          (options.runs > 0 ? static_cast<int64_t>(samples.size()) < options.runs
@@ -376,12 +392,16 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
     samples.push_back(runner.Run());
     progress.Tick();
   }
+  const double cpu_s = CpuSeconds() - cpu_before;
   AddStatesAfter(devices, &row["conditions"]);
   row["state_before"] = MergedStates(row["conditions"], "before");
   row["state_after"] = MergedStates(row["conditions"], "after");
   AddHost(std::move(host_conditions), host, &row["conditions"]);
   if (samples.empty()) return;
   row["latency"] = StatisticsJson(Describe(samples));
+  row["per_run"] = {{"cpu_seconds", cpu_s / static_cast<double>(samples.size())}};
+  Json joules = JoulesPerRun(row["conditions"], samples.size());
+  if (!joules.empty()) row["per_run"]["joules"] = std::move(joules);
   if (!IsInterrupted()) MeasureLoads(options, model, inputs, devices, runner, progress, &row);
   if (!IsInterrupted() && !options.no_profile) {
     progress.StartPhase("profiled runs", kProfileSeconds);

@@ -135,10 +135,11 @@ CLI::Validator IsOneOf(std::vector<std::string> words) {
       "{" + list + "}");
 }
 
-void RefuseOthers(const CLI::App& command, const std::string& option, const std::string& does) {
+void RefuseOthers(const CLI::App& command, const std::string& option, const std::string& does,
+                  const std::string& but) {
   std::string given;
   for (const CLI::Option* one : command.get_options()) {
-    if (one->count() == 0 || one->get_name() == option) continue;
+    if (one->count() == 0 || one->get_name() == option || one->get_name() == but) continue;
     given += (given.empty() ? "" : ", ") + one->get_name();
   }
   if (!given.empty())

@@ -98,7 +98,8 @@ std::string IsTolerance(const std::string& text);
 std::string IsSeed(const std::string& text);
 // Wrong usage where `command` was given more than `option`, which `does` something that needs
 // nothing else, such as "reads two reports".
-void RefuseOthers(const CLI::App& command, const std::string& option, const std::string& does);
+void RefuseOthers(const CLI::App& command, const std::string& option, const std::string& does,
+                  const std::string& but = "");
 // One of these words; help lists them.
 CLI::Validator IsOneOf(std::vector<std::string> words);
 

@@ -16,7 +16,7 @@ namespace {
 struct DevicesArguments {
   bool json = false, all = false, probe = false, again = false, no_tune = false;
   double seconds = 0;
-  std::string why_missing, svg;
+  std::string why_missing, svg, output;
   std::vector<std::string> diff;
   std::vector<std::string> devices;
 };
@@ -200,21 +200,24 @@ int WhyMissing(const hy::Instance& instance, const std::string& wanted) {
 
 int Devices(const DevicesArguments& options, const CLI::App& command) {
   if (!options.diff.empty()) {
-    RefuseOthers(command, "--diff", "reads two reports and writes what differs");
+    RefuseOthers(command, "--diff", "reads two reports and writes what differs", "--all");
     if (options.diff.size() != 2) throw CommandError(kWrongUsage, "--diff takes two files");
     const std::string text =
         DiffReports(ParseDevicesReport(options.diff[0], ReadWhole(options.diff[0])),
-                    ParseDevicesReport(options.diff[1], ReadWhole(options.diff[1])));
+                    ParseDevicesReport(options.diff[1], ReadWhole(options.diff[1])), options.all);
     std::printf("%s", text.empty() ? "no difference\n" : text.c_str());
     return text.empty() ? kDone : kDiffers;
   }
   if (!options.why_missing.empty()) RefuseOthers(command, "--why-missing", "looks at one driver");
+  KeepApart({{"--output", options.output}, {"--svg", options.svg}}, {});
   const hy::Instance instance = MakeInstance(false, false);
   if (!options.why_missing.empty()) return WhyMissing(instance, options.why_missing);
   const Json report = CollectReport(instance, options);
   if (!options.svg.empty()) WriteWhole(options.svg, DrawTopology(report));
+  const std::string json = report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (!options.output.empty()) WriteWhole(options.output, json);
   if (options.json) {
-    std::printf("%s\n", report.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    std::printf("%s", json.c_str());
   } else if (options.svg.empty() || options.probe) {
     PrintText(report, options.all);
   }
@@ -228,7 +231,9 @@ Run AddDevicesCommand(CLI::App& app) {
       "devices", "List drivers and devices, what each can do, and what it reaches");
   auto options = std::make_shared<DevicesArguments>();
   command->add_flag("--json", options->json, "Write JSON (docs/devices.schema.json)");
-  command->add_flag("--all", options->all, "Also name what is unknown");
+  command->add_flag(
+      "--all", options->all,
+      "Also name what is unknown; of --diff, all of a device that only one report has");
   command->add_flag(
       "--probe", options->probe,
       "Measure copies, bandwidth, matrix products and latencies, or show what was measured");
@@ -255,6 +260,8 @@ Run AddDevicesCommand(CLI::App& app) {
       ->expected(2)
       ->excludes("--json");
   command->add_option("--svg", options->svg, "Draw devices, memories and links into a file")
+      ->type_name("FILE");
+  command->add_option("--output", options->output, "Also write the report as JSON into this file")
       ->type_name("FILE");
   command->add_option("DEVICE", options->devices, "Only these, such as cpu:0");
   return [options, command] { return Devices(*options, *command); };

@@ -17,8 +17,9 @@ inline constexpr const char* kDevicesFormat = "halyard-devices-1";
 Json ParseDevicesReport(const std::string& file, const std::string& text);
 
 // One line per driver, device, field or reading that differs; empty when none does. What changes by
-// itself (the state, free memory) is left out; measured times differ from a tenth on.
-std::string DiffReports(const Json& a, const Json& b);
+// itself (the state, free memory) is left out; measured times differ from a tenth on. A device that
+// only one report has is one line, and `with_fields` its fields too.
+std::string DiffReports(const Json& a, const Json& b, bool with_fields);
 
 // Of the "probes" of a report: a table for people.
 std::string FormatProbes(const Json& probes);

@@ -52,14 +52,29 @@ std::string FormatState(const Json& state) {
   return line;
 }
 
-// What a report says, as lines to compare: key to value.
-std::map<std::string, std::string> Facts(const Json& report) {
+std::map<std::string, std::string> Names(const Json& report) {
+  std::map<std::string, std::string> names;
+  for (const Json& device : report.at("devices")) {
+    const Json& name = device.at("fields").value("identity.name", Json());
+    names[device.at("path")] = name.is_null() ? "unknown" : ValueText(name.at("value"));
+  }
+  return names;
+}
+
+// What a report says, as lines to compare: key to value. Of devices that `others` does not name
+// that is the name alone.
+std::map<std::string, std::string> Facts(const Json& report,
+                                         const std::map<std::string, std::string>& others) {
   std::map<std::string, std::string> facts;
   for (const Json& driver : report.at("drivers")) {
     facts["driver " + driver.at("name").get<std::string>()] = ValueText(driver.at("status"));
   }
   for (const Json& device : report.at("devices")) {
     const std::string path = device.at("path");
+    if (others.count(path) == 0) {
+      facts["device " + path] = Names(report)[path];
+      continue;
+    }
     for (const auto& [name, field] : device.at("fields").items()) {
       if (IsVolatile(name)) continue;
       facts[path + " " + name] = field.is_null() ? "unknown" : ValueText(field.at("value"));
@@ -99,7 +114,7 @@ Json ParseDevicesReport(const std::string& file, const std::string& text) {
   }
   try {
     // Every part that the comparison reads.
-    Facts(json);
+    Facts(json, Names(json));
     Times(json);
   } catch (const Json::exception& error) {
     throw fail(error.what());
@@ -107,9 +122,10 @@ Json ParseDevicesReport(const std::string& file, const std::string& text) {
   return json;
 }
 
-std::string DiffReports(const Json& a, const Json& b) {
+std::string DiffReports(const Json& a, const Json& b, bool with_fields) {
   std::string text;
-  const auto before = Facts(a), after = Facts(b);
+  const auto before = Facts(a, Names(with_fields ? a : b)),
+             after = Facts(b, Names(with_fields ? b : a));
   for (const auto& [key, value] : before) {
     const auto other = after.find(key);
     if (other == after.end()) {

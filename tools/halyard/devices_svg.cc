@@ -216,7 +216,8 @@ std::string DrawTopology(const Json& report) {
       "style>\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
   svg += Line(kMargin, 34, "title", "Devices, memories and links");
-  svg += Line(kMargin, 52, "measured", "green: measured by halyard devices --probe");
+  svg += Line(kMargin, 52, "measured",
+              "green: the highest rate that halyard devices --probe measured");
   const int host_y = kHeader + (rows * (kBoxHeight + kGap) - kGap - kBoxHeight) / 2;
   const auto device_y = [](size_t i) {
     return kHeader + static_cast<int>(i) * (kBoxHeight + kGap);

@@ -2,6 +2,7 @@
 // What a CPU is said to be, from an hwloc fixture and a folder in place of /proc and /sys.
 #include "drivers/cpu/capabilities.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -65,6 +66,9 @@ TEST_F(CpuCapabilitiesTest, GoldenOfTwoPackages) {
   Write("/proc/sys/kernel/perf_event_paranoid", "2");
   const hal::Capabilities capabilities =
       DescribeCpu(Describe("two_packages_smt.xml"), SystemFiles(root_));
+  // Numbers only: the rest of a kernel's name tells whose it is.
+  EXPECT_THAT(capabilities.identity.driver_version.value,
+              testing::MatchesRegex("[A-Za-z]+ [0-9.]+"));
   ExpectGolden("tests/drivers/cpu/goldens/two_packages_smt.txt",
                FormatFields(capabilities, IsOfFixture));
 }
@@ -99,6 +103,9 @@ TEST_F(CpuCapabilitiesTest, State) {
   Write("/sys/fs/cgroup/box/job/cpu.stat",
         "nr_periods 90\nnr_throttled 2\nthrottled_usec 500000\nnr_bursts 7");
   Write("/sys/fs/cgroup/cpu.stat", "usage_usec 9\nuser_usec 9");
+  Write("/sys/devices/system/edac/mc/mc0/ce_count", "3");
+  Write("/sys/devices/system/edac/mc/mc1/ce_count", "4");
+  Write("/sys/devices/system/edac/mc/mc1/ue_count", "1");
   Write("/sys/class/thermal/thermal_zone0/type", "acpitz");
   Write("/sys/class/thermal/thermal_zone0/temp", "20000");
   Write("/sys/class/thermal/thermal_zone1/type", "x86_pkg_temp");
@@ -110,6 +117,8 @@ TEST_F(CpuCapabilitiesTest, State) {
   EXPECT_DOUBLE_EQ(state.load_average.value, 1.5);
   EXPECT_DOUBLE_EQ(state.temperature_c.value, 61);
   EXPECT_FALSE(state.energy_j.known());
+  EXPECT_EQ(state.corrected_memory_errors.value, 7);
+  EXPECT_EQ(state.uncorrected_memory_errors.value, 1);
   EXPECT_EQ(state.quota_pauses.value, 5);
   EXPECT_DOUBLE_EQ(state.quota_paused_s.value, 0.75);
 }

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "drivers/cuda/architecture.h"
 #include "tests/drivers/cuda/fake_cuda.h"
@@ -37,9 +38,69 @@ TEST_F(FakeCudaTest, GoldensOfRecordings) {
   EXPECT_GT(count, 0);
 }
 
-TEST_F(FakeCudaTest, InstancesOfACutDevice) {
+std::string RecordingOfH200() {
   std::ifstream recording(HALYARD_SOURCE_DIR "/tests/drivers/cuda/recordings/h200.txt");
-  std::string text((std::istreambuf_iterator<char>(recording)), {});
+  return std::string((std::istreambuf_iterator<char>(recording)), {});
+}
+
+// A line of these functions says otherwise than the recording, or more.
+std::string RecordingWith(const std::string& lines) {
+  std::istringstream recording(RecordingOfH200());
+  std::string text = lines;
+  for (std::string line; std::getline(recording, line);) {
+    const std::string call = line.substr(0, line.find(" = "));
+    if (("\n" + lines).find("\n" + call + " = ") == std::string::npos) text += line + "\n";
+  }
+  return text;
+}
+
+TEST_F(FakeCudaTest, HealthOfAWornDevice) {
+  const std::string path = testing::TempDir() + "/halyard_worn_gpu.txt";
+  std::ofstream(path) << RecordingWith(
+      "nvmlDeviceGetTotalEccErrors 0 = 12\n"
+      "nvmlDeviceGetTotalEccErrors 1 = 2\n"
+      "nvmlDeviceGetRemappedRows = 3 1 1 0\n"
+      "nvmlDeviceGetPcieReplayCounter = 9\n"
+      "nvmlDeviceGetNvLinkErrorCounter 0 0 = 4\n"
+      "nvmlDeviceGetNvLinkErrorCounter 17 3 = 5\n"
+      "nvmlDeviceGetTemperatureThreshold 1 = 87\n"
+      "nvmlDeviceRegisterEvents 8 = 0\n"
+      "nvmlEventSetWait_v2 0 = 131\n"
+      "nvmlEventSetWait_v2 1 = 31\n"
+      "nvmlEventSetWait_v2 2 = 31\n");
+  fake_.play(path.c_str());
+  device_ = Open(0).value();
+  const hal::DeviceState state = device_->ReadState();
+  EXPECT_EQ(state.corrected_memory_errors.value, 12);
+  EXPECT_EQ(state.uncorrected_memory_errors.value, 2);
+  EXPECT_EQ(state.retired_memory.value, 4);
+  EXPECT_EQ(state.memory_repair.value, "pending");
+  EXPECT_EQ(state.pcie_replays.value, 9);
+  EXPECT_EQ(state.nvlink_errors.value, 9);
+  EXPECT_EQ(state.temperature_limit_c.value, 87);
+  EXPECT_EQ(state.faults.value, "Xid 131, Xid 31");
+  EXPECT_EQ(device_->ReadState().faults.value, "Xid 131, Xid 31");
+}
+
+// Boards before Ampere retire pages, and have no events inside a virtual machine.
+TEST_F(FakeCudaTest, HealthOfAnOldDevice) {
+  std::string text =
+      RecordingWith("nvmlDeviceGetRetiredPages 0 = 0\nnvmlDeviceGetRetiredPages 1 = 2\n");
+  for (const char* call : {"nvmlDeviceGetRemappedRows", "nvmlDeviceRegisterEvents 8"}) {
+    if (const size_t at = text.find(call); at != text.npos) text.replace(at, 4, "none");
+  }
+  const std::string path = testing::TempDir() + "/halyard_old_gpu.txt";
+  std::ofstream(path) << text;
+  fake_.play(path.c_str());
+  device_ = Open(0).value();
+  const hal::DeviceState state = device_->ReadState();
+  EXPECT_EQ(state.retired_memory.value, 2);
+  EXPECT_FALSE(state.memory_repair.known());
+  EXPECT_FALSE(state.faults.known());
+}
+
+TEST_F(FakeCudaTest, InstancesOfACutDevice) {
+  std::string text = RecordingOfH200();
   const std::string whole = "nvmlDeviceGetMigMode = 0 0";
   ASSERT_NE(text.find(whole), text.npos);
   text.replace(text.find(whole), whole.size(),

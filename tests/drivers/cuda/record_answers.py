@@ -42,6 +42,9 @@ def main():
         cuda.cuCtxPushCurrent_v2(context)
         if cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(bytes_)) == 0:
             line("cuMemGetInfo_v2", f"{free.value} {bytes_.value}")
+        least, greatest = ctypes.c_int(), ctypes.c_int()
+        if cuda.cuCtxGetStreamPriorityRange(ctypes.byref(least), ctypes.byref(greatest)) == 0:
+            line("cuCtxGetStreamPriorityRange", f"{least.value - greatest.value}")
 
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
@@ -69,10 +72,12 @@ def main():
                 line(f"{name} {kind}", value.value)
     if ask("nvmlDeviceGetTemperature", 0, ctypes.byref(value)):
         line("nvmlDeviceGetTemperature 0", value.value)
+    if ask("nvmlDeviceGetTemperatureThreshold", 1, ctypes.byref(value)):
+        line("nvmlDeviceGetTemperatureThreshold 1", value.value)
     for name in ("nvmlDeviceGetPerformanceState", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetEnforcedPowerLimit",
                  "nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth",
                  "nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetMaxPcieLinkWidth", "nvmlDeviceGetComputeMode",
-                 "nvmlDeviceGetDisplayActive", "nvmlDeviceGetPersistenceMode", "nvmlDeviceGetVirtualizationMode"):
+                 "nvmlDeviceGetPcieReplayCounter", "nvmlDeviceGetDisplayActive", "nvmlDeviceGetPersistenceMode", "nvmlDeviceGetVirtualizationMode"):
         if ask(name, ctypes.byref(value)):
             line(name, value.value)
     for name in ("nvmlDeviceGetCurrentClocksThrottleReasons", "nvmlDeviceGetTotalEnergyConsumption"):
@@ -97,7 +102,24 @@ def main():
             if ask("nvmlDeviceGetMigDeviceHandleByIndex", index, ctypes.byref(instance)) and \
                     nvml.nvmlDeviceGetName(instance, text, 128) == 0:
                 line(f"nvmlDeviceGetMigDeviceHandleByIndex {index}", text.value.decode())
+    for kind in range(2):  # corrected, uncorrected; since the driver was loaded
+        if ask("nvmlDeviceGetTotalEccErrors", kind, 0, ctypes.byref(large)):
+            line(f"nvmlDeviceGetTotalEccErrors {kind}", large.value)
+        value.value = 0
+        if getattr(nvml, "nvmlDeviceGetRetiredPages")(device, kind, ctypes.byref(value), None) in (0, 7):
+            line(f"nvmlDeviceGetRetiredPages {kind}", value.value)
+    rows = [ctypes.c_uint() for _ in range(4)]
+    if ask("nvmlDeviceGetRemappedRows", *map(ctypes.byref, rows)):
+        line("nvmlDeviceGetRemappedRows", " ".join(str(row.value) for row in rows))
+    events = ctypes.c_void_p()
+    if nvml.nvmlEventSetCreate(ctypes.byref(events)) == 0:
+        if ask("nvmlDeviceRegisterEvents", ctypes.c_ulonglong(8), events):
+            line("nvmlDeviceRegisterEvents 8", 0)
+        nvml.nvmlEventSetFree(events)
     for link in range(MAX_LINKS):
+        for kind in range(5):
+            if ask("nvmlDeviceGetNvLinkErrorCounter", link, kind, ctypes.byref(large)):
+                line(f"nvmlDeviceGetNvLinkErrorCounter {link} {kind}", large.value)
         for name in ("nvmlDeviceGetNvLinkState", "nvmlDeviceGetNvLinkVersion"):
             if ask(name, link, ctypes.byref(value)):
                 line(f"{name} {link}", value.value)

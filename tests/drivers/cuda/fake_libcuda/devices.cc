@@ -95,6 +95,13 @@ FAKE_API CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice) {
   return CUDA_SUCCESS;
 }
 
+FAKE_API CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  FAKE_ENTER(cuCtxGetStreamPriorityRange);
+  if (!RecordedNumber("cuCtxGetStreamPriorityRange", least)) return CUDA_ERROR_NOT_SUPPORTED;
+  *greatest = 0;
+  return CUDA_SUCCESS;
+}
+
 FAKE_API CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   FAKE_ENTER(cuMemGetInfo_v2);
   std::vector<unsigned long long> numbers;

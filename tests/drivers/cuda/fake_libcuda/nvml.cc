@@ -55,6 +55,7 @@ FAKE_NVML(nvmlDeviceGetCurrPcieLinkWidth, unsigned int)
 FAKE_NVML(nvmlDeviceGetMaxPcieLinkGeneration, unsigned int)
 FAKE_NVML(nvmlDeviceGetMaxPcieLinkWidth, unsigned int)
 FAKE_NVML(nvmlDeviceGetMaxMigDeviceCount, unsigned int)
+FAKE_NVML(nvmlDeviceGetPcieReplayCounter, unsigned int)
 FAKE_NVML(nvmlDeviceGetComputeMode, nvmlComputeMode_t)
 FAKE_NVML(nvmlDeviceGetDisplayActive, nvmlEnableState_t)
 FAKE_NVML(nvmlDeviceGetPersistenceMode, nvmlEnableState_t)
@@ -68,6 +69,7 @@ FAKE_NVML(nvmlDeviceGetVirtualizationMode, nvmlGpuVirtualizationMode_t)
 FAKE_NVML_BY(nvmlDeviceGetClockInfo, nvmlClockType_t, unsigned int)
 FAKE_NVML_BY(nvmlDeviceGetMaxClockInfo, nvmlClockType_t, unsigned int)
 FAKE_NVML_BY(nvmlDeviceGetTemperature, nvmlTemperatureSensors_t, unsigned int)
+FAKE_NVML_BY(nvmlDeviceGetTemperatureThreshold, nvmlTemperatureThresholds_t, unsigned int)
 FAKE_NVML_BY(nvmlDeviceGetNvLinkState, unsigned int, nvmlEnableState_t)
 FAKE_NVML_BY(nvmlDeviceGetNvLinkVersion, unsigned int, unsigned int)
 
@@ -112,6 +114,57 @@ FAKE_API nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* text, unsigne
   if (handle < 100) return Text("nvmlDeviceGetName", text, size);
   const auto index = static_cast<unsigned>(handle - 100);
   return Text(WithNumber("nvmlDeviceGetMigDeviceHandleByIndex", index), text, size);
+}
+FAKE_API nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t, nvmlMemoryErrorType_t type,
+                                                  nvmlEccCounterType_t, unsigned long long* count) {
+  return Number(WithNumber("nvmlDeviceGetTotalEccErrors", type), count);
+}
+FAKE_API nvmlReturn_t nvmlDeviceGetRetiredPages(nvmlDevice_t, nvmlPageRetirementCause_t cause,
+                                                unsigned int* count, unsigned long long*) {
+  if (!RecordedNumber(WithNumber("nvmlDeviceGetRetiredPages", cause), count)) {
+    return NVML_ERROR_NOT_SUPPORTED;
+  }
+  return *count == 0 ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
+}
+FAKE_API nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t, unsigned int* corrected,
+                                                unsigned int* uncorrected, unsigned int* pending,
+                                                unsigned int* failed) {
+  std::vector<unsigned long long> numbers;
+  if (!RecordedNumbers("nvmlDeviceGetRemappedRows", &numbers, 4)) return NVML_ERROR_NOT_SUPPORTED;
+  *corrected = static_cast<unsigned>(numbers[0]);
+  *uncorrected = static_cast<unsigned>(numbers[1]);
+  *pending = static_cast<unsigned>(numbers[2]);
+  *failed = static_cast<unsigned>(numbers[3]);
+  return NVML_SUCCESS;
+}
+FAKE_API nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t, unsigned int link,
+                                                      nvmlNvLinkErrorCounter_t kind,
+                                                      unsigned long long* count) {
+  return Number(WithNumber("nvmlDeviceGetNvLinkErrorCounter", link) + " " + std::to_string(kind),
+                count);
+}
+// Events are those of the recording, one after the other.
+FAKE_API nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t* set) {
+  *set = reinterpret_cast<nvmlEventSet_t>(new unsigned(0));
+  return NVML_SUCCESS;
+}
+FAKE_API nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set) {
+  delete reinterpret_cast<unsigned*>(set);
+  return NVML_SUCCESS;
+}
+FAKE_API nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t, unsigned long long types,
+                                               nvmlEventSet_t) {
+  return Recorded("nvmlDeviceRegisterEvents " + std::to_string(types)) ? NVML_SUCCESS
+                                                                       : NVML_ERROR_NOT_SUPPORTED;
+}
+FAKE_API nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t* data, unsigned int) {
+  auto* next = reinterpret_cast<unsigned*>(set);
+  if (!RecordedNumber(WithNumber("nvmlEventSetWait_v2", *next), &data->eventData)) {
+    return NVML_ERROR_TIMEOUT;
+  }
+  data->eventType = nvmlEventTypeXidCriticalError;
+  ++*next;
+  return NVML_SUCCESS;
 }
 FAKE_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t, unsigned int* count,
                                                               void*) {

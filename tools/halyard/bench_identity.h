@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a row of `halyard bench` measured: the model by its content, and where its work lies.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tools/halyard/command.h"
+
+namespace halyard::tools {
+
+using Json = nlohmann::ordered_json;
+
+// The version of the default operator set that an ONNX file imports; nothing where the bytes are no
+// such file.
+std::optional<int64_t> OpsetOf(std::string_view onnx);
+
+// file_hash (of the file that is named, without external data), opset, inputs, outputs: name, dtype
+// and dims of each. Without a file, as of an op, the first two are missing.
+Json IdentityJson(const std::string& path, const hy::Program& program);
+
+// Which devices the program has, which of them work, and how much fell back.
+struct RowPlacement {
+  std::vector<std::string> devices, working;
+  int fallbacks = 0;
+  Json json;  // devices with their counts of commands, transfers, fallbacks with their reasons
+};
+RowPlacement PlacementOf(const hy::Program& program);
+
+// What loading the program took, the constants included, from its report of phases; 0: not told.
+double LoadSeconds(const hy::Program& program);
+
+}  // namespace halyard::tools
