@@ -108,7 +108,8 @@ std::vector<V> ImportDynamicQuantizeLinear(NodeContext& c) {
   const V zero = c.Like(x, 0);
   const V low = c.Binary("min", c.Reduce("reduce_min", x, axes, false), zero);
   const V high = c.Binary("max", c.Reduce("reduce_max", x, axes, false), zero);
-  const V scale = (high - low) / 255.0;
+  // Of zeros alone the scale is 1, as ONNX Runtime has it: any would do but 0, which divides.
+  const V scale = c.Select(c.Binary("eq", high, low), c.Like(x, 1), (high - low) / 255.0);
   const auto clamp = [&](V v) { return c.Binary("min", c.Binary("max", v, zero), c.Like(x, 255)); };
   const V zero_point = c.Unary("round_even", clamp(zero - low / scale));
   const V y = clamp(c.Unary("round_even", x / scale) + zero_point);

@@ -55,7 +55,7 @@ class Message {
 };
 
 // Element types by ONNX's numbers.
-inline constexpr int kF32 = 1, kI32 = 6, kI64 = 7, kBool = 9;
+inline constexpr int kF32 = 1, kU8 = 2, kI32 = 6, kI64 = 7, kBool = 9;
 
 // Numbers are dims, texts are symbols; "" is a dim without either.
 struct Dim {

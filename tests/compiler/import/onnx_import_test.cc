@@ -398,6 +398,25 @@ TEST(OnnxImport, AttributesAndInputsMeanTheSame) {
             (Texts{"f32[1, 3]{-1, 0, 4}"}));
 }
 
+// As everybody computes it: 5 times the f32 below 2.6 is 13 when it is rounded to f32.
+TEST(OnnxImport, ResizedSizesAreRoundedAsInF32) {
+  const auto resize =
+      ModelOf(OneNode(Node("Resize", {"x", "", "s"}, {"y"}), {ValueInfo("x", kF32, {5})},
+                      {ValueInfo("y", kF32, {""})}, {testing::FloatTensor("s", {1}, {2.6f})}));
+  EXPECT_EQ(RunModel(resize, {"f32[5]{1, 2, 3, 4, 5}"}),
+            (Texts{"f32[13]{1, 1, 1, 2, 2, 3, 3, 3, 4, 4, 5, 5, 5}"}));
+}
+
+TEST(OnnxImport, ZerosAreQuantizedByAScaleOfOne) {
+  GraphParts parts;
+  parts.nodes = {Node("DynamicQuantizeLinear", {"x"}, {"y", "s", "z"})};
+  parts.inputs = {ValueInfo("x", kF32, {2})};
+  parts.outputs = {ValueInfo("y", testing::kU8, {2}), ValueInfo("s", kF32, {}),
+                   ValueInfo("z", testing::kU8, {})};
+  EXPECT_EQ(RunModel(ModelOf(parts), {"f32[2]{0, 0}"}),
+            (Texts{"u8[2]{0, 0}", "f32[]{1}", "u8[]{0}"}));
+}
+
 // Sizes that are open when the model is imported.
 TEST(OnnxImport, OpenSizesKeepTheirMeaning) {
   const auto y = ValueInfo("y", kF32, {""});
