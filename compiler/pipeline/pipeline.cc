@@ -28,22 +28,45 @@
 namespace halyard::pipeline {
 namespace {
 
-// Sizes for cost models and races where a dim is a symbol: one item per batch, a short sequence.
-// Never used for correctness.
+// Sizes for cost models and races where a dim is a symbol: one item per batch, a short sequence, or
+// the nearest that the model's own demands on its sizes allow.
 constexpr int64_t kBatchHint = 1;
 constexpr int64_t kDimHint = 128;
 constexpr int kGpuLanes = 8;  // 16 bytes of 16-bit floats
 
+// Doubles the hints of symbols until `larger` is at least `least`, where they decide it.
+void RaiseHints(graph::Module& module, Expr larger, int64_t least) {
+  for (const Expr symbol : module.exprs.SymbolsOf(larger)) {
+    const int64_t before = module.exprs.HintOf(symbol), most = module.exprs.RangeOf(symbol).hi;
+    for (int64_t hint = before; module.exprs.HintOf(larger) < least && hint < most;) {
+      hint = std::min(most, std::max<int64_t>(1, hint) * 2);
+      module.exprs.SetHint(symbol, hint);
+    }
+    if (module.exprs.HintOf(larger) >= least) return;
+    module.exprs.SetHint(symbol, before);
+  }
+}
+
 void SetHints(graph::Module& module) {
+  ExprArena& exprs = module.exprs;
   for (graph::ValueId parameter : module.entry().parameters) {
     const std::vector<Expr>& dims = module.values[parameter].type.dims;
     for (size_t axis = 0; axis < dims.size(); ++axis) {
-      if (module.exprs.KindOf(dims[axis]) != ExprKind::kSymbol) continue;
-      const ExprRange range = module.exprs.RangeOf(dims[axis]);
-      module.exprs.SetHint(dims[axis],
-                           std::clamp(axis == 0 ? kBatchHint : kDimHint, range.lo, range.hi));
+      if (exprs.KindOf(dims[axis]) != ExprKind::kSymbol) continue;
+      const ExprRange range = exprs.RangeOf(dims[axis]);
+      const int64_t divisor = exprs.SymbolDivisor(dims[axis]);
+      const int64_t hint = std::clamp(axis == 0 ? kBatchHint : kDimHint, range.lo, range.hi);
+      exprs.SetHint(dims[axis], (hint + divisor - 1) / divisor * divisor);
     }
   }
+  for (const auto& [a, b, why] : module.assumed_equal) {
+    for (const auto& [symbol, other] : {std::pair(a, b), std::pair(b, a)}) {
+      if (exprs.KindOf(symbol) != ExprKind::kSymbol) continue;
+      const ExprRange range = exprs.RangeOf(symbol);
+      exprs.SetHint(symbol, std::clamp(exprs.HintOf(other), range.lo, range.hi));
+    }
+  }
+  for (const auto& [a, b, why] : module.assumed_at_most) RaiseHints(module, b, exprs.HintOf(a));
 }
 
 // Narrows the ranges of named sizes of a graph's inputs to one value each.

@@ -76,8 +76,20 @@ class Chooser {
  private:
   const Target& TargetOf(uint32_t device) const { return state_.program.devices[device].target; }
 
+  // Kernels do not check what shape rules assumed, so none runs at sizes that break it.
   bool CanMeasure() const {
-    return state_.request != nullptr && state_.request->options.tune && state_.request->measurer;
+    return state_.request != nullptr && state_.request->options.tune && state_.request->measurer &&
+           HintsFit();
+  }
+
+  bool HintsFit() const {
+    for (const auto& [a, b, why] : state_.module.assumed_equal) {
+      if (Hint(a) != Hint(b)) return false;
+    }
+    for (const auto& [a, b, why] : state_.module.assumed_at_most) {
+      if (Hint(a) > Hint(b)) return false;
+    }
+    return true;
   }
 
   Status GoesOn() const {
