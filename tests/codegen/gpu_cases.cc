@@ -60,6 +60,51 @@ void Ids(const GpuTarget&, Cases* cases) {
   }
 }
 
+// Comparisons of a 64-bit integer that is a 32-bit one extended, open or inside another op, with
+// constants.
+void Widened(const GpuTarget&, Cases* cases) {
+  for (const int64_t limit : {-5, 0, 1, 5}) {
+    GpuFrame f(fmt::format("widened_{}", limit), DType::kI64, kItems);
+    const ValueId wide = f.b.Convert(f.b.Sub(f.item, f.I32(8)), DType::kI64);
+    const ValueId constant = f.b.Index(limit);
+    const ValueId results[] = {f.b.Min(wide, constant),
+                               f.b.Max(constant, wide),
+                               f.b.Max(f.b.Min(wide, f.b.Index(5)), constant),
+                               f.b.Abs(wide),
+                               f.b.Div(constant, wide),
+                               f.b.Rem(constant, wide),
+                               f.b.Convert(f.b.Convert(wide, DType::kBool), DType::kI64),
+                               f.b.Convert(f.b.Lt(wide, constant), DType::kI64),
+                               f.b.Convert(f.b.Eq(constant, wide), DType::kI64)};
+    for (size_t i = 0; i < std::size(results); ++i) {
+      f.b.Store(f.out, f.b.Add(f.Own(std::size(results)), f.I32(static_cast<int64_t>(i))),
+                results[i]);
+    }
+    f.AddTo(cases);
+  }
+  // In a loop that may be unrolled: then some of its steps compare what is extended and nothing
+  // else.
+  GpuFrame f("widened_in_loop", DType::kI64, kItems);
+  const ValueId own = f.b.Convert(f.b.Sub(f.item, f.I32(3)), DType::kI64);
+  const ValueId inits[] = {f.b.Index(0)};
+  const auto results = f.b.For(
+      f.I32(0), f.I32(10), f.I32(1), inits,
+      [&](ValueId i, std::span<const ValueId> c) {
+        const ValueId place = f.b.Add(own, f.b.Convert(f.b.Div(i, f.I32(5)), DType::kI64));
+        ValueId sum = f.b.Mul(c[0], f.b.Index(2));
+        for (const ValueId is_so : {f.b.Ge(place, f.b.Index(0)), f.b.Le(place, f.b.Index(7)),
+                                    f.b.Lt(place, f.b.Index(7)), f.b.Gt(f.b.Index(1), place),
+                                    f.b.Eq(place, f.b.Index(4)), f.b.Ne(place, f.b.Index(-2))}) {
+          sum = f.b.Add(sum, f.b.Convert(is_so, DType::kI64));
+        }
+        return std::vector<ValueId>{
+            f.b.Add(sum, f.b.Max(f.b.Min(place, f.b.Index(6)), f.b.Index(0)))};
+      },
+      0);
+  f.b.Store(f.out, f.item, results[0]);
+  f.AddTo(cases);
+}
+
 // Places of a picture out of the number of a workitem, as schedules compute them: quotients and
 // what is left of them, by constants and by a size.
 void Places(const GpuTarget&, Cases* cases) {
@@ -459,6 +504,7 @@ using Family = void (*)(const GpuTarget&, Cases*);
 const std::map<std::string, Family>& Families() {
   static const std::map<std::string, Family> families = {
       {"ids", Ids},
+      {"widened", Widened},
       {"places", Places},
       {"subgroups", Subgroups},
       {"align", Align},

@@ -18,10 +18,10 @@ struct GpuCase {
   int64_t elements = kCaseElements + kCaseSlack;  // of every buffer parameter
 };
 
-// A family of cases: "ids", "places", "subgroups", "align", "workgroup_memory", "private_memory",
-// "async_copies", "atomics", "control", "reports", "arguments", "fragments", "products". Fragments:
-// one case for each matrix shape of the target, use and layout; none without. Products: on compute
-// capability 9.0.
+// A family of cases: "ids", "widened", "places", "subgroups", "align", "workgroup_memory",
+// "private_memory", "async_copies", "atomics", "control", "reports", "arguments", "fragments",
+// "products". Fragments: one case for each matrix shape of the target, use and layout; none
+// without. Products: on compute capability 9.0.
 std::vector<std::string> GpuCaseFamilies();
 std::vector<GpuCase> GpuCasesFor(const std::string& family, const GpuTarget& target);
 

@@ -109,6 +109,7 @@ class KernelLowering {
   Id DivideWide(spv::Op op, Id type, Id a, Id b);  // of 64 bits
   Id Shift(bool is_left, DType dtype, Id a, Id b);
   Id Compare(kernel::Opcode opcode, DType dtype, Id a, Id b);
+  Id CompareHalves(kernel::Opcode opcode, DType dtype, Id a, Id b);
   std::optional<Id> Narrowed(Id value) const;
   void LowerReduce(const Op& op);
 

@@ -74,7 +74,8 @@ Id KernelLowering::Convert(Id value, DType from, DType to) {
       const Id mask = w_.ConstInt(bits, (uint64_t{1} << (bits - 1)) - 1);
       number = w_.Emit(spv::Op::OpBitwiseAnd, integer, {x, mask});
     }
-    return w_.Emit(spv::Op::OpINotEqual, type, {number, w_.ConstInt(bits, 0)});
+    return Compare(kernel::Opcode::kNe, bits == 64 ? DType::kI64 : DType::kI32, number,
+                   w_.ConstInt(bits, 0));
   }
   if (from == DType::kBool) {
     const int64_t one = IsFloat(to) ? std::bit_cast<int64_t>(1.0) : 1;

@@ -86,12 +86,12 @@ Id KernelLowering::Divide(bool is_rem, DType dtype, Id a, Id b) {
   const Id minus_one = w_.ConstInt(bits, ~uint64_t{0});
   const auto known = w_.IntValue(b);
   if (known && *known != 0 && !(is_signed && b == minus_one)) return divide(b);
-  const Id by_zero = w_.Emit(spv::Op::OpIEqual, w_.Bool(), {b, zero});
+  const Id by_zero = Compare(Opcode::kEq, dtype, b, zero);
   Id unsafe = by_zero;
   if (is_signed) {
     const Id smallest = w_.ConstInt(bits, uint64_t{1} << (bits - 1));
-    const Id is_smallest = w_.Emit(spv::Op::OpIEqual, w_.Bool(), {a, smallest});
-    const Id is_minus_one = w_.Emit(spv::Op::OpIEqual, w_.Bool(), {b, minus_one});
+    const Id is_smallest = Compare(Opcode::kEq, dtype, a, smallest);
+    const Id is_minus_one = Compare(Opcode::kEq, dtype, b, minus_one);
     const Id overflows = w_.Emit(spv::Op::OpLogicalAnd, w_.Bool(), {is_smallest, is_minus_one});
     unsafe = w_.Emit(spv::Op::OpLogicalOr, w_.Bool(), {by_zero, overflows});
   }
@@ -207,16 +207,14 @@ Id KernelLowering::IntArithmetic(Opcode opcode, DType dtype, Id a, Id b) {
       return Divide(true, dtype, a, b);
     case Opcode::kMin:
     case Opcode::kMax: {
-      const bool is_min = opcode == Opcode::kMin;
-      const spv::Op first = is_signed ? (is_min ? spv::Op::OpSLessThan : spv::Op::OpSGreaterThan)
-                                      : (is_min ? spv::Op::OpULessThan : spv::Op::OpUGreaterThan);
-      return Select(w_.Emit(first, w_.Bool(), {a, b}), type, a, b);
+      const Opcode first = opcode == Opcode::kMin ? Opcode::kLt : Opcode::kGt;
+      return Select(Compare(first, dtype, a, b), type, a, b);
     }
     case Opcode::kNeg:
       return w_.Emit(spv::Op::OpSNegate, type, {a});
     case Opcode::kAbs: {
       if (!is_signed) return a;
-      const Id is_negative = w_.Emit(spv::Op::OpSLessThan, w_.Bool(), {a, w_.ConstInt(bits, 0)});
+      const Id is_negative = Compare(Opcode::kLt, dtype, a, w_.ConstInt(bits, 0));
       return Select(is_negative, type, w_.Emit(spv::Op::OpSNegate, type, {a}), a);
     }
     case Opcode::kAnd:
@@ -274,10 +272,35 @@ std::optional<Id> KernelLowering::Narrowed(Id value) const {
   return std::nullopt;
 }
 
+// By 32-bit halves. Mesa 22.3 has a rule for comparisons of extended integers with constants that
+// gives wrong results, and unrolls loops in which such a comparison hides: of an extended integer
+// plus what is 0 in one iteration.
+Id KernelLowering::CompareHalves(Opcode opcode, DType dtype, Id a, Id b) {
+  const auto half = [&](Id x, bool is_high) {
+    if (const auto known = w_.IntValue(x)) {
+      return U32(static_cast<uint32_t>(is_high ? *known >> 32 : *known));
+    }
+    const Id at =
+        is_high ? w_.Emit(spv::Op::OpShiftRightLogical, w_.Int(64), {x, w_.ConstInt(64, 32)}) : x;
+    return w_.Emit(spv::Op::OpUConvert, w_.Int(32), {at});
+  };
+  const Id high_a = half(a, true), high_b = half(b, true);
+  const Id low = Compare(opcode, DType::kU32, half(a, false), half(b, false));
+  if (opcode == Opcode::kEq || opcode == Opcode::kNe) {
+    const spv::Op both = opcode == Opcode::kEq ? spv::Op::OpLogicalAnd : spv::Op::OpLogicalOr;
+    return w_.Emit(both, w_.Bool(), {Compare(opcode, DType::kU32, high_a, high_b), low});
+  }
+  const bool is_less = opcode == Opcode::kLt || opcode == Opcode::kLe;
+  const Id differs = Compare(is_less ? Opcode::kLt : Opcode::kGt,
+                             dtype == DType::kI64 ? DType::kI32 : DType::kU32, high_a, high_b);
+  const Id same = Compare(Opcode::kEq, DType::kU32, high_a, high_b);
+  return w_.Emit(spv::Op::OpLogicalOr, w_.Bool(),
+                 {differs, w_.Emit(spv::Op::OpLogicalAnd, w_.Bool(), {same, low})});
+}
+
 Id KernelLowering::Compare(Opcode opcode, DType dtype, Id a, Id b) {
   if (dtype == DType::kI64 || dtype == DType::kU64) {
-    // Sign extension keeps every order, and half as many bits are faster. It also keeps Mesa 22.3
-    // from its rule for comparisons of extended integers with constants, which gives wrong results.
+    // Sign extension keeps every order, and half as many bits are faster.
     const std::optional<Id> x = Narrowed(a), y = Narrowed(b);
     const std::optional<uint64_t> known = x ? w_.IntValue(b) : y ? w_.IntValue(a) : std::nullopt;
     const bool fits = known && *known == static_cast<uint64_t>(
@@ -286,6 +309,9 @@ Id KernelLowering::Compare(Opcode opcode, DType dtype, Id a, Id b) {
     if (x && y) return Compare(opcode, narrow, *x, *y);
     if (x && fits) return Compare(opcode, narrow, *x, U32(static_cast<uint32_t>(*known)));
     if (y && fits) return Compare(opcode, narrow, U32(static_cast<uint32_t>(*known)), *y);
+    if (w_.IntValue(a).has_value() != w_.IntValue(b).has_value()) {
+      return CompareHalves(opcode, dtype, a, b);
+    }
   }
   struct Row {
     spv::Op if_float, if_signed, if_unsigned;
