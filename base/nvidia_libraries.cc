@@ -55,10 +55,11 @@ std::string InstalledNvidiaRelease(std::string_view name) {
   }
   int64_t newest = -1;
   for (const std::string& folder : folders) {
-    const std::string pattern = fmt::format("{}/{}.so.[0-9]*", folder, name);
-    for (const std::string& path : FilesMatching(pattern)) {
-      newest = std::max<int64_t>(newest,
-                                 std::strtoll(path.c_str() + path.rfind(".so.") + 4, nullptr, 10));
+    for (const std::string& path : FilesMatching(fmt::format("{}/{}.so.[0-9]*", folder, name))) {
+      // The name that programs ask for has the release alone, the file behind it may have a year.
+      const std::string release = path.substr(path.rfind(".so.") + 4);
+      if (release.find_first_not_of("0123456789") != release.npos) continue;
+      newest = std::max<int64_t>(newest, std::strtoll(release.c_str(), nullptr, 10));
     }
   }
   return newest < 0 ? "" : std::to_string(newest);

@@ -138,7 +138,8 @@ TEST(BenchReport, VerdictsNameWhatIsWrong) {
               {"concurrency", 2}};
   EXPECT_THAT(
       Verdicts(row),
-      testing::ElementsAre(testing::HasSubstr("other work is running"),
+      testing::ElementsAre(testing::AllOf(testing::HasSubstr("unstable: the runs vary"),
+                                          testing::HasSubstr("compiling is a part")),
                            "the clock of cuda:0 fell 25%, from 2000 to 1500 MHz",
                            "cuda:0 was held back by: software power cap",
                            testing::HasSubstr("first run takes 100 times"),
@@ -152,18 +153,35 @@ TEST(BenchReport, VerdictsNameWhatIsWrong) {
 
 // Four significant digits, a unit that suits, and no exponent.
 TEST(BenchReport, TablesHoldQuantities) {
-  const Json report = {{"rows",
-                        {{{"model", "m.onnx"},
-                          {"device", "cpu:0"},
-                          {"latency", {{"p50", 4.6e-7}, {"p50_low", 4.5e-7}, {"p90", 0.043835}}},
-                          {"phases", {{"compile", 4.3}}},
-                          {"throughput", 1234567.8},
-                          {"memory", {{"total_bytes", 102000000}, {"peak_bytes", 204000000}}}}}}};
+  const Json report = {
+      {"rows",
+       {{{"model", "m.onnx"},
+         {"device", "cpu:0"},
+         {"latency",
+          {{"p50", 4.6e-7}, {"p50_low", 4.5e-7}, {"p50_high", 4.7e-7}, {"p90", 0.043835}}},
+         {"phases", {{"compile", 4.3}}},
+         {"throughput", 1234567.8},
+         {"memory", {{"total_bytes", 102000000}, {"peak_bytes", 204000000}}}}}}};
   const std::string table = FormatMarkdown(report);
-  for (const char* cell : {"| 0.460 us |", "| 0.450 us to - |", "| 43.84 ms |", "| 4.300 s |",
-                           "| 1235000 |", "| 97.3 MiB | 194.5 MiB |\n"}) {
+  for (const char* cell : {"| 0.460 us |", "| 0.450 us to 0.470 us |", "| 43.84 ms |",
+                           "| 4.300 s |", "| 1235000 |", "| 97.3 MiB | 194.5 MiB |\n"}) {
     EXPECT_THAT(table, testing::HasSubstr(cell));
   }
+}
+
+TEST(BenchReport, FewRunsHaveNoInterval) {
+  Json row = {{"model", "m.onnx"},
+              {"device", "cpu:0"},
+              {"latency", {{"count", 1}, {"p50", 0.5}, {"p50_low", 0.5}, {"p50_high", 0.5}}},
+              {"throughput", 8.0},
+              {"concurrency", 2}};
+  EXPECT_THAT(Verdicts(row), testing::ElementsAre(testing::StartsWith("few: 1 run, of which")));
+  EXPECT_THAT(FormatMarkdown({{"rows", {row}}}),
+              testing::HasSubstr("| m.onnx | cpu:0 | 500.0 ms | - | - |"));
+  row["latency"]["count"] = 10;
+  EXPECT_THAT(Verdicts(row), testing::ElementsAre(testing::StartsWith("several runs at once")));
+  EXPECT_THAT(FormatMarkdown({{"rows", {row}}}),
+              testing::HasSubstr("| m.onnx | cpu:0 | 500.0 ms | 500.0 ms to 500.0 ms |"));
 }
 
 TEST(BenchReport, SaysWhatWasMeasuredAndWhatARunCosts) {

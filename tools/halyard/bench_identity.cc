@@ -63,14 +63,13 @@ class Fields {
   std::string_view bytes_;
 };
 
-Json TensorsJson(const hy::Program& program, hy_io_kind kind) {
+Json TensorsJson(const hy::Program& program, hy_io_kind kind, const std::vector<Tensor>& tensors) {
   Json list = Json::array();
-  for (const hy_tensor_info& info : program.Io(kind)) {
-    Json dims = Json::array();
-    for (uint32_t d = 0; d < info.rank; ++d) dims.push_back(info.dims[d]);
-    list.push_back({{"name", hy::ToString(info.name)},
-                    {"dtype", FormatDType(static_cast<DType>(info.dtype))},
-                    {"dims", std::move(dims)}});
+  const std::vector<hy_tensor_info> infos = program.Io(kind);
+  for (size_t i = 0; i < tensors.size() && i < infos.size(); ++i) {
+    list.push_back({{"name", hy::ToString(infos[i].name)},
+                    {"dtype", FormatDType(static_cast<DType>(tensors[i].dtype))},
+                    {"dims", tensors[i].dims}});
   }
   return list;
 }
@@ -96,7 +95,8 @@ std::optional<int64_t> OpsetOf(std::string_view onnx) {
   return model.is_good ? found : std::nullopt;
 }
 
-Json IdentityJson(const std::string& path, const hy::Program& program) {
+Json IdentityJson(const std::string& path, const hy::Program& program,
+                  const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
   Json json = Json::object();
   if (!path.empty()) {
     const std::string bytes = ReadWhole(path);
@@ -108,8 +108,8 @@ Json IdentityJson(const std::string& path, const hy::Program& program) {
       if (const auto opset = OpsetOf(bytes)) json["opset"] = *opset;
     }
   }
-  json["inputs"] = TensorsJson(program, HY_IO_INPUT);
-  json["outputs"] = TensorsJson(program, HY_IO_OUTPUT);
+  json["inputs"] = TensorsJson(program, HY_IO_INPUT, inputs);
+  json["outputs"] = TensorsJson(program, HY_IO_OUTPUT, outputs);
   return json;
 }
 

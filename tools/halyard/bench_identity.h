@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "tools/halyard/command.h"
+#include "tools/halyard/tensor_io.h"
 
 namespace halyard::tools {
 
@@ -18,8 +19,9 @@ using Json = nlohmann::ordered_json;
 std::optional<int64_t> OpsetOf(std::string_view onnx);
 
 // file_hash (of the file that is named, without external data), opset, inputs, outputs: name, dtype
-// and dims of each. Without a file, as of an op, the first two are missing.
-Json IdentityJson(const std::string& path, const hy::Program& program);
+// and dims of each as it ran. Without a file, as of an op, the first two are missing.
+Json IdentityJson(const std::string& path, const hy::Program& program,
+                  const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
 
 // Which devices the program has, which of them work, and how much fell back.
 struct RowPlacement {

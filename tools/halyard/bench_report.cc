@@ -19,7 +19,8 @@ namespace {
 
 constexpr double kUnstable = 0.05;  // coefficient of variation
 constexpr double kTimerSeconds =
-    1e-6;                              // shorter runs than ten of these are hard to time one by one
+    1e-6;  // shorter runs than ten of these are hard to time one by one
+constexpr double kFewRuns = 10;
 constexpr double kMuch = 0.2;          // share of a run that a verdict names
 constexpr double kSignificant = 0.01;  // chance that two sets of samples are of one kind
 
@@ -28,6 +29,12 @@ double NumberAt(const Json& row, const char* group, const char* name) {
   if (outer == row.end() || !outer->is_object()) return 0;
   const auto inner = outer->find(name);
   return inner != outer->end() && inner->is_number() ? inner->get<double>() : 0;
+}
+
+// Too few timed runs to say more than how long one took.
+bool IsFew(const Json& row) {
+  const double count = NumberAt(row, "latency", "count");
+  return count > 0 && count < kFewRuns;
 }
 
 // "copy-bound", "dispatch-bound": where the time of a run goes that is not work of a device.
@@ -100,10 +107,19 @@ std::vector<std::string> Verdicts(const Json& row) {
   std::vector<std::string> out;
   const double cv = NumberAt(row, "latency", "cv"), p50 = NumberAt(row, "latency", "p50");
   if (cv > kUnstable) {
-    out.push_back(Format("unstable: the runs vary by %.0f%%; %s", cv * 100,
-                         NumberAt(row, "state_before", "load_average") > 1
-                             ? "other work is running on this machine"
-                             : "look at p50 with its interval, not at the mean"));
+    const double load = NumberAt(row, "state_before", "load_average");
+    out.push_back(
+        Format("unstable: the runs vary by %.0f%%; look at p50 with its interval, not at the mean",
+               cv * 100) +
+        (load > 1 ? Format(" (the load average was %.1f before them, of which this command's "
+                           "compiling is a part)",
+                           load)
+                  : ""));
+  }
+  const bool has_few = IsFew(row);
+  if (has_few) {
+    out.push_back("few: " + Counted(static_cast<int>(NumberAt(row, "latency", "count")), "run") +
+                  ", of which percentiles and intervals say little; --seconds gives more");
   }
   if (p50 > 0 && p50 < 10 * kTimerSeconds) {
     out.push_back(Format("short: one run takes %s, of which timing and calling are a part",
@@ -125,7 +141,7 @@ std::vector<std::string> Verdicts(const Json& row) {
     out.push_back("runs on the same inputs give different bits");
   }
   const double throughput = row.value("throughput", 0.0);
-  if (row.value("concurrency", 0) > 1 && p50 > 0 && throughput * p50 > 1.3) {
+  if (row.value("concurrency", 0) > 1 && p50 > 0 && !has_few && throughput * p50 > 1.3) {
     out.push_back(Format("several runs at once give %.2f times what one after the other gives",
                          throughput * p50));
   }
@@ -417,9 +433,11 @@ std::string FormatMarkdown(const Json& report) {
                  : std::string("-");
     };
     text += "| " + row["model"].get<std::string>() + " | " + row["device"].get<std::string>() +
-            " | " + time("latency", "p50") + " | " + time("latency", "p50_low") + " to " +
-            time("latency", "p50_high") + " | " + time("latency", "p90") + " | " +
-            time("latency", "p99") + " | " +
+            " | " + time("latency", "p50") + " | " +
+            (IsFew(row) || NumberAt(row, "latency", "p50_low") <= 0
+                 ? "-"
+                 : time("latency", "p50_low") + " to " + time("latency", "p50_high")) +
+            " | " + time("latency", "p90") + " | " + time("latency", "p99") + " | " +
             (row.contains("throughput") ? FormatSignificant(row["throughput"].get<double>())
                                         : std::string("-")) +
             " | " + FormatRoofShare(row) + " | " + time("phases", "first_run") + " | " +

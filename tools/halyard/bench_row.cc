@@ -340,10 +340,6 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
   row["phases"]["first_run"] = runner.Run();
   row["phases"]["first_output_warm"] = SecondsSince(start);
   if (const double load = LoadSeconds(model.program); load > 0) row["phases"]["load"] = load;
-  std::error_code no_file;
-  const bool has_file =
-      !options.make_graph && std::filesystem::is_regular_file(model_options.model, no_file);
-  row["identity"] = IdentityJson(has_file ? model_options.model : "", model.program);
   const RowPlacement placement = PlacementOf(model.program);
   row["placement"] = placement.json;
   row["fallbacks"] = placement.fallbacks;
@@ -357,6 +353,11 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
   row["devices"] = DeviceJson(devices);
 
   const std::vector<Tensor> results = runner.Results();
+  std::error_code no_file;
+  const bool has_file =
+      !options.make_graph && std::filesystem::is_regular_file(model_options.model, no_file);
+  row["identity"] =
+      IdentityJson(has_file ? model_options.model : "", model.program, inputs.tensors(), results);
   // A program file is all there is of its model: without cpu:0 in it nothing says what is right.
   const bool has_reference = !model.is_saved || placement.devices == Split("cpu:0", ',');
   if (!options.no_check && has_reference) {
