@@ -121,7 +121,8 @@ std::shared_ptr<const graph::ByteSource> MakeByteSource(const void* data, size_t
 }
 
 Status GraphRecord::TakeName(std::string_view name) {
-  if (name.empty()) return InvalidArgument("A name is empty.");
+  if (name.empty())
+    return InvalidArgument("The name is empty; every input, constant and value has one.");
   if (!names_.emplace(name).second) return InvalidArgument("The name '{}' is taken.", name);
   return OkStatus();
 }
@@ -171,7 +172,9 @@ Result<GraphRecord::Value> GraphRecord::AddConstant(
     std::shared_ptr<const graph::ByteSource> bytes) {
   int64_t elements = 1;
   for (const int64_t dim : dims) {
-    if (dim < 0) return InvalidArgument("Constant '{}' has a dimension of {}.", name, dim);
+    if (dim < 0) {
+      return InvalidArgument("Constant '{}' has a dimension of {}; the least is 0.", name, dim);
+    }
     if (__builtin_mul_overflow(elements, dim, &elements)) {
       return InvalidArgument("Constant '{}' of shape [{}] has more than 2^63 elements.", name,
                              fmt::join(dims, ", "));
@@ -205,26 +208,28 @@ Result<std::vector<GraphRecord::Value>> GraphRecord::AddOp(
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
   };
   if (op.empty() || !std::all_of(op.begin(), op.end(), is_op_char)) {
-    return InvalidArgument("A node names the op '{}', which does not exist.", op);
+    return InvalidArgument("The op is '{}'; letters, digits and '_' name one.", op);
   }
+  if (op == "constant")
+    return InvalidArgument("Nodes of op 'constant' are added by hy_graph_constant.");
   if (result_count == 0 || result_count > 1024) {
-    return InvalidArgument("A node of op '{}' has {}; 1 to 1024 are possible.", op,
+    return InvalidArgument("The node has {}; 1 to 1024 are possible.",
                            Counted(result_count, "result"));
   }
-  for (const Value operand : operands) {
-    if (operand != graph::kNone && operand >= value_names_.size()) {
-      return InvalidArgument("A node of op '{}' takes value {}; the graph has {}.", op, operand,
-                             value_names_.size());
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i] != graph::kNone && operands[i] >= value_names_.size()) {
+      return InvalidArgument("Operand {} is value {}; the graph has {}.", i, operands[i],
+                             Counted(value_names_.size(), "value"));
     }
   }
   for (const auto& [key, attribute] : attributes) {
     if (const auto* exprs = std::get_if<Expressions>(&attribute))
-      HY_TRY(CheckExpressions(exprs->text));
+      HY_TRY_CONTEXT(CheckExpressions(exprs->text), "reading attribute '{}'", key);
     const auto is_word = [](char c) {
       return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
     };
     if (key.empty() || !std::all_of(key.begin(), key.end(), is_word)) {
-      return InvalidArgument("A node of op '{}' has an attribute named '{}'.", op, key);
+      return InvalidArgument("An attribute is named '{}'; letters, digits and '_' name one.", key);
     }
   }
   std::string base(name.empty() ? op : name);
@@ -246,7 +251,7 @@ Result<std::vector<GraphRecord::Value>> GraphRecord::AddOp(
 Status GraphRecord::AddOutput(std::string_view name, Value value) {
   if (value >= value_names_.size()) {
     return InvalidArgument("Output '{}' is value {}; the graph has {}.", name, value,
-                           value_names_.size());
+                           Counted(value_names_.size(), "value"));
   }
   if (name.empty()) return InvalidArgument("An output has no name.");
   for (const auto& [other, unused] : outputs_) {
@@ -257,7 +262,7 @@ Status GraphRecord::AddOutput(std::string_view name, Value value) {
 }
 
 Result<std::string> GraphRecord::ToText() const {
-  if (outputs_.empty()) return InvalidArgument("The graph has no output.");
+  if (outputs_.empty()) return InvalidArgument("The graph has no output; at least 1 is needed.");
   std::string out;
   for (const Symbol& symbol : symbols_) {
     out += fmt::format("symbol {} in [{}, {}] divisor {}\n", Quote(symbol.name), symbol.min,

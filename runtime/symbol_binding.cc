@@ -52,7 +52,8 @@ Status BindSymbols(const program::Program& program, const program::Entry& entry,
     }
     for (size_t d = 0; d < given.dims.size(); ++d) {
       if (given.dims[d] < 0) {
-        return InvalidArgument("Dimension {} of input '{}' is {}.", d, wanted.name, given.dims[d]);
+        return InvalidArgument("Dimension {} of input '{}' is {}; the least is 0.", d, wanted.name,
+                               given.dims[d]);
       }
       const auto symbol = AsSymbol(wanted.dims[d]);
       if (!symbol || values[*symbol] == given.dims[d]) continue;
@@ -100,7 +101,8 @@ Result<int64_t> TensorBytes(const program::TensorDesc& tensor, std::span<const i
   int64_t elements = 1;
   for (const program::SizeExpr& dim : tensor.dims) {
     HY_ASSIGN(const int64_t size, dim.Evaluate(values));
-    if (size < 0) return OutOfRange("A dimension of '{}' is {}.", tensor.name, size);
+    if (size < 0)
+      return OutOfRange("A dimension of '{}' is {}; the least is 0.", tensor.name, size);
     if (__builtin_mul_overflow(elements, size, &elements)) {
       return OutOfRange("The element count of '{}' does not fit 64 bits.", tensor.name);
     }

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <map>
 
+#include "base/near_names.h"
 #include "base/quantity.h"
 #include "compiler/graph/builder.h"
 #include "compiler/graph/constants.h"
@@ -12,6 +13,11 @@
 
 namespace halyard::graph {
 namespace {
+
+std::string WithoutStop(std::string sentence) {
+  if (!sentence.empty() && sentence.back() == '.') sentence.pop_back();
+  return sentence;
+}
 
 Result<double> ParseDouble(TextScanner& scanner) {
   HY_ASSIGN(const std::string text, scanner.Scalar());
@@ -34,6 +40,26 @@ Status ParseList(TextScanner& scanner, Read&& read) {
     HY_TRY(read());
   }
   return OkStatus();
+}
+
+std::string_view FormatKind(AttributeKind kind) {
+  switch (kind) {
+    case AttributeKind::kInt:
+      return "an integer of 64 bits";
+    case AttributeKind::kFloat:
+      return "a number";
+    case AttributeKind::kString:
+      return "a string";
+    case AttributeKind::kDType:
+      return "a dtype";
+    case AttributeKind::kInts:
+      return "a list of integers of 64 bits";
+    case AttributeKind::kFloats:
+      return "a list of numbers";
+    case AttributeKind::kExprs:
+      return "a list of sizes";
+  }
+  return "nothing";
 }
 
 Result<Attribute> ParseAttribute(Module& module, TextScanner& scanner, AttributeKind kind) {
@@ -87,6 +113,17 @@ Result<Attribute> ParseAttribute(Module& module, TextScanner& scanner, Attribute
   return Internal("An attribute kind is not read.");
 }
 
+// What stands at the scanner's position is not what the attribute needs.
+Status WrongValue(TextScanner& scanner, const OpDef& op, const AttributeDef& attribute, char end) {
+  const size_t start = scanner.position();
+  Result<std::string> value =
+      scanner.Peek() == '"' ? scanner.Quoted() : scanner.Balanced(std::string{',', end});
+  scanner.set_position(start);
+  return scanner.Error(fmt::format("the attribute '{}' of {} is '{}'; {} is needed", attribute.name,
+                                   op.name, value.ok() ? value->substr(0, 200) : "",
+                                   FormatKind(attribute.kind)));
+}
+
 Status ParseAttributesUntil(Module& module, const OpDef& op, TextScanner& scanner, char end,
                             Attributes& attributes) {
   while (scanner.Peek() != end) {
@@ -96,11 +133,19 @@ Status ParseAttributesUntil(Module& module, const OpDef& op, TextScanner& scanne
     const auto found = std::find_if(op.attributes.begin(), op.attributes.end(),
                                     [&](const AttributeDef& d) { return d.name == name; });
     if (found == op.attributes.end()) {
-      return scanner.Error(fmt::format("{} has no attribute '{}'", op.name, name));
+      std::vector<std::string> known;
+      for (const AttributeDef& one : op.attributes) known.emplace_back(one.name);
+      return scanner.Error(fmt::format("{} has no attribute '{}'; it has {}", op.name, name,
+                                       NamesLike(name, known)));
     }
-    HY_ASSIGN(Attribute attribute, ParseAttribute(module, scanner, found->kind));
-    if (!attributes.emplace(name, std::move(attribute)).second) {
-      return scanner.Error(fmt::format("the attribute '{}' stands here twice", name));
+    const size_t start = scanner.position();
+    Result<Attribute> attribute = ParseAttribute(module, scanner, found->kind);
+    if (!attribute.ok() || (scanner.Peek() != ',' && scanner.Peek() != end)) {
+      scanner.set_position(start);
+      return WrongValue(scanner, op, *found, end);
+    }
+    if (!attributes.emplace(name, std::move(attribute).value()).second) {
+      return scanner.Error(fmt::format("the attribute '{}' of {} is given twice", name, op.name));
     }
   }
   return OkStatus();
@@ -108,8 +153,8 @@ Status ParseAttributesUntil(Module& module, const OpDef& op, TextScanner& scanne
 
 class ModuleParser {
  public:
-  ModuleParser(std::string_view text, const ConstantResolver& resolver)
-      : scanner_(text), resolver_(resolver) {}
+  ModuleParser(std::string_view text, const ConstantResolver& resolver, TextOrigin origin)
+      : scanner_(text), resolver_(resolver), origin_(origin) {}
 
   Result<Module> Run() {
     while (scanner_.TryWord("symbol")) HY_TRY(ParseSymbol());
@@ -117,7 +162,10 @@ class ModuleParser {
     if (places_.empty()) return scanner_.Error("a module has a graph");
     builder_ = std::make_unique<Builder>(module_);
     for (uint32_t graph = 0; graph < places_.size(); ++graph) {
-      HY_TRY_CONTEXT(ParseGraph(graph), "reading graph '{}'", module_.graphs[graph].name);
+      if (const Status read = ParseGraph(graph); !read.ok()) {
+        if (origin_ == TextOrigin::kRecorded) return read;
+        return read.WithContext(fmt::format("reading graph '{}'", module_.graphs[graph].name));
+      }
       if (graph > 0 && !places_[graph].is_region) {
         return scanner_.Error(
             fmt::format("graph '{}' is the region of no node", module_.graphs[graph].name));
@@ -135,8 +183,14 @@ class ModuleParser {
     bool is_region = false;  // of a node
   };
 
+  // From here errors are about this. A recorded node and its first result share a name.
+  void SetSubject(std::string_view kind, std::string_view name) {
+    if (origin_ == TextOrigin::kRecorded) scanner_.set_subject(fmt::format("{} '{}'", kind, name));
+  }
+
   Status ParseSymbol() {
     HY_ASSIGN(const std::string name, scanner_.Name());
+    SetSubject("symbol", name);
     HY_TRY(scanner_.Expect("in"));
     HY_TRY(scanner_.Expect("["));
     ExprRange range;
@@ -221,6 +275,7 @@ class ModuleParser {
       is_first = false;
       HY_ASSIGN(const std::string name, NewValueName());
       HY_TRY(scanner_.Expect(":"));
+      SetSubject("input", name);
       HY_ASSIGN(TensorType type, ParseOneType());
       HY_ASSIGN(const ValueId value, builder_->AddParameter(name, std::move(type)));
       values_[name] = {value, index};
@@ -246,6 +301,7 @@ class ModuleParser {
       std::optional<std::string> name;
       if (scanner_.Peek() == '"') {
         HY_ASSIGN(name, scanner_.Quoted());
+        SetSubject("output", *name);
         HY_TRY(scanner_.Expect("="));
       }
       HY_ASSIGN(const ValueId value, OldValue(index));
@@ -283,7 +339,9 @@ class ModuleParser {
       text += dims;
     }
     HY_TRY(scanner_.Expect("]"));
-    return ParseType(module_.exprs, text + "]");
+    Result<TensorType> type = ParseType(module_.exprs, text + "]");
+    if (type.ok() || origin_ == TextOrigin::kWritten) return type;
+    return scanner_.Error(WithoutStop(type.status().message()));
   }
 
   // "order(0, 2, 3, 1)" after a type of `rank` dims; empty where it does not stand.
@@ -362,10 +420,17 @@ class ModuleParser {
       HY_ASSIGN(std::string name, NewValueName());
       names.push_back(std::move(name));
     } while (scanner_.TryConsume(","));
+    SetSubject("node", names[0]);
     HY_TRY(scanner_.Expect("="));
     HY_ASSIGN(const std::string op_name, scanner_.Word());
     const OpDef* op = FindOp(op_name);
-    if (op == nullptr) return scanner_.Error(fmt::format("'{}' is not an op", op_name));
+    if (op == nullptr) {
+      std::vector<std::string> known;
+      for (const OpDef* one : AllOps()) known.emplace_back(one->name);
+      const std::string near = NamesNear(op_name, known);
+      return scanner_.Error(fmt::format("'{}' is not an op{}{}", op_name,
+                                        near.empty() ? "" : "; near it are ", near));
+    }
     std::vector<ValueId> results;
     if (op_name == "constant") {
       HY_ASSIGN(const ValueId value, ParseConstant());
@@ -441,9 +506,8 @@ class ModuleParser {
     const size_t end = scanner_.position();
     scanner_.set_position(start);  // messages point at the node
     if (!added.ok()) {
-      std::string message = added.status().message();
-      if (!message.empty() && message.back() == '.') message.pop_back();
-      return scanner_.Error(message);
+      if (origin_ == TextOrigin::kRecorded) return added;  // it names the node
+      return scanner_.Error(WithoutStop(added.status().message()));
     }
     if (!types.empty() && types.size() != result_count) {
       return scanner_.Error("there is not one type for each result");
@@ -469,6 +533,7 @@ class ModuleParser {
 
   TextScanner scanner_;
   const ConstantResolver& resolver_;
+  const TextOrigin origin_;
   Module module_;
   std::unique_ptr<Builder> builder_;
   std::map<std::string, uint32_t, std::less<>> graphs_;
@@ -479,8 +544,9 @@ class ModuleParser {
 
 }  // namespace
 
-Result<Module> ParseModule(std::string_view text, const ConstantResolver& resolver) {
-  return ModuleParser(text, resolver).Run();
+Result<Module> ParseModule(std::string_view text, const ConstantResolver& resolver,
+                           TextOrigin origin) {
+  return ModuleParser(text, resolver, origin).Run();
 }
 
 Result<Attributes> ParseAttributes(Module& module, const OpDef& op, std::string_view text) {

@@ -19,8 +19,12 @@ namespace halyard::graph {
 using ConstantResolver = std::function<Result<std::shared_ptr<const ByteSource>>(
     uint64_t hash, DType dtype, const std::vector<int64_t>& dims)>;
 
-// INVALID_ARGUMENT with line and column for anything ill-formed.
-Result<Module> ParseModule(std::string_view text, const ConstantResolver& resolver = {});
+// What errors name: line and column, or, for a graph built by calls, the node, input or output.
+enum class TextOrigin : uint8_t { kWritten, kRecorded };
+
+// INVALID_ARGUMENT for anything ill-formed.
+Result<Module> ParseModule(std::string_view text, const ConstantResolver& resolver = {},
+                           TextOrigin origin = TextOrigin::kWritten);
 // The attributes of one node of `op`, as in "axis = 0, keep_dims = 1" (without braces).
 Result<Attributes> ParseAttributes(Module& module, const OpDef& op, std::string_view text);
 

@@ -2,6 +2,7 @@
 #include "compiler/graph/text_scanner.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 
 namespace halyard::graph {
@@ -24,12 +25,17 @@ constexpr size_t kQuoteBefore = 60, kQuoteAfter = 20;
 }  // namespace
 
 Status TextScanner::Error(std::string_view what) const {
+  if (!subject_.empty()) {
+    std::string sentence(what);
+    sentence[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence[0])));
+    return InvalidArgument("{} ({}).", sentence, subject_);
+  }
   const size_t end = std::min(position_, text_.size());
   const auto line =
       std::count(text_.begin(), text_.begin() + static_cast<ptrdiff_t>(end), '\n') + 1;
   const size_t start = text_.substr(0, end).rfind('\n');
   const size_t column = start == std::string_view::npos ? end + 1 : end - start;
-  // The line itself, around the place: whoever built the graph by calls never saw the text.
+  // The line itself, around the place: a dump is long.
   const size_t first = end - std::min(column - 1, kQuoteBefore);
   std::string_view quote =
       text_.substr(first, std::min(text_.find('\n', end), end + kQuoteAfter) - first);

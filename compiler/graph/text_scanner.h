@@ -12,7 +12,8 @@
 
 namespace halyard::graph {
 
-// A cursor over borrowed text. All errors are INVALID_ARGUMENT and name line and column.
+// A cursor over borrowed text. All errors are INVALID_ARGUMENT and name line and column, or the
+// subject where one is set.
 class TextScanner {
  public:
   explicit TextScanner(std::string_view text) : text_(text) {}
@@ -38,12 +39,15 @@ class TextScanner {
   size_t position() const { return position_; }
   void set_position(size_t position) { position_ = position; }
   Status Error(std::string_view what) const;
+  // What errors name instead of a place: "node 'sum'", for text that its reader never sees.
+  void set_subject(std::string subject) { subject_ = std::move(subject); }
 
  private:
   void SkipSpace();
 
   std::string_view text_;
   size_t position_ = 0;
+  std::string subject_;
 };
 
 // "abc" with quotes, backslash escapes for quotes, backslashes and bytes outside 32..126.

@@ -134,7 +134,8 @@ Status ReadModel(CompileState& state) {
       return NotFound("The graph names a constant of hash {:016x} whose bytes were not given.",
                       hash);
     };
-    HY_ASSIGN(state.module, graph::ParseModule(request.graph_text, resolve));
+    HY_ASSIGN(state.module,
+              graph::ParseModule(request.graph_text, resolve, graph::TextOrigin::kRecorded));
     for (const graph::Node& node : state.module.nodes) {
       if (node.constant != graph::kNone) RecordWeight(state, node);
       if (node.name.empty() || node.constant != graph::kNone) continue;

@@ -13,8 +13,15 @@ constexpr size_t kAttributeSize = 96;
 static_assert(sizeof(hy_graph_attribute) >= kAttributeSize);
 
 Result<DType> ReadDType(int64_t dtype) {
-  if (dtype <= 0 || dtype >= kDTypeCount) return InvalidArgument("There is no dtype {}.", dtype);
+  if (dtype <= 0 || dtype >= kDTypeCount) {
+    return InvalidArgument("There is no dtype {}; 1 to {} are dtypes.", dtype, kDTypeCount - 1);
+  }
   return static_cast<DType>(dtype);
+}
+
+Status CheckList(std::string_view name, const void* list, size_t count) {
+  if (list != nullptr || count == 0) return OkStatus();
+  return InvalidArgument("The list of attribute '{}' is NULL with count {}.", name, count);
 }
 
 Result<std::pair<std::string, GraphRecord::Attribute>> ReadAttribute(
@@ -35,23 +42,36 @@ Result<std::pair<std::string, GraphRecord::Attribute>> ReadAttribute(
       out.second = std::move(text);
       return out;
     case HY_ATTRIBUTE_DTYPE: {
-      HY_ASSIGN(out.second, ReadDType(a.int_value));
+      const Result<DType> dtype = ReadDType(a.int_value);
+      if (!dtype.ok()) {
+        return dtype.status().WithContext(fmt::format("reading attribute '{}'", out.first));
+      }
+      out.second = *dtype;
       return out;
     }
     case HY_ATTRIBUTE_INTS:
-      if (a.count > 0) HY_REQUIRE(a.ints);
+      HY_TRY(CheckList(out.first, a.ints, a.count));
       out.second = std::vector<int64_t>(a.ints, a.ints + a.count);
       return out;
     case HY_ATTRIBUTE_FLOATS:
-      if (a.count > 0) HY_REQUIRE(a.floats);
+      HY_TRY(CheckList(out.first, a.floats, a.count));
       out.second = std::vector<double>(a.floats, a.floats + a.count);
       return out;
     case HY_ATTRIBUTE_EXPRS:
       out.second = GraphRecord::Expressions{std::move(text)};
       return out;
     default:
-      return InvalidArgument("Attribute '{}' has the unknown kind {}.", out.first, a.kind);
+      return InvalidArgument("Attribute '{}' has the unknown kind {}; 0 to {} are kinds.",
+                             out.first, a.kind, HY_ATTRIBUTE_EXPRS);
   }
+}
+
+// Hands out what a call added; a failure says for which name.
+Status Added(std::string_view kind, std::string_view name, const Result<hy_value>& value,
+             hy_value* out_value) {
+  HY_TRY_CONTEXT(value, "adding {} '{}'", kind, name);
+  *out_value = *value;
+  return OkStatus();
 }
 
 // The body of a function on one graph.
@@ -96,10 +116,12 @@ hy_result hy_graph_input(hy_graph_t* graph, hy_string name, hy_dtype dtype, hy_s
   return WithGraph(graph, [&](GraphRecord& record) -> Status {
     HY_REQUIRE(out_value);
     HY_ASSIGN(const std::string text, ToString(name, "name"));
-    HY_ASSIGN(const std::string dims_text, ToString(dims, "dims"));
-    HY_ASSIGN(const DType type, ReadDType(dtype));
-    HY_ASSIGN(*out_value, record.AddInput(text, type, dims_text));
-    return OkStatus();
+    const auto add = [&]() -> Result<hy_value> {
+      HY_ASSIGN(const std::string dims_text, ToString(dims, "dims"));
+      HY_ASSIGN(const DType type, ReadDType(dtype));
+      return record.AddInput(text, type, dims_text);
+    };
+    return Added("input", text, add(), out_value);
   });
 }
 
@@ -112,16 +134,18 @@ hy_result hy_graph_constant(hy_graph_t* graph, hy_string name, hy_dtype dtype, c
     is_taken = true;
     return OnGraph(graph, [&](GraphRecord& record) -> Status {
       HY_REQUIRE(out_value);
-      if (rank > 0) HY_REQUIRE(dims);
-      if (size_bytes > 0) HY_REQUIRE(data);
-      if (rank > HY_MAX_RANK) {
-        return InvalidArgument("A constant has rank {}; at most {} is possible.", rank,
-                               HY_MAX_RANK);
-      }
       HY_ASSIGN(const std::string text, ToString(name, "name"));
-      HY_ASSIGN(const DType type, ReadDType(dtype));
-      HY_ASSIGN(*out_value, record.AddConstant(text, type, {dims, dims + rank}, bytes));
-      return OkStatus();
+      const auto add = [&]() -> Result<hy_value> {
+        if (rank > 0) HY_REQUIRE(dims);
+        if (size_bytes > 0) HY_REQUIRE(data);
+        if (rank > HY_MAX_RANK) {
+          return InvalidArgument("The constant has rank {}; at most {} is possible.", rank,
+                                 HY_MAX_RANK);
+        }
+        HY_ASSIGN(const DType type, ReadDType(dtype));
+        return record.AddConstant(text, type, {dims, dims + rank}, bytes);
+      };
+      return Added("constant", text, add(), out_value);
     });
   });
   if (!is_taken && release != nullptr) release(release_context);
@@ -132,20 +156,25 @@ hy_result hy_graph_op(hy_graph_t* graph, hy_string op, hy_string name, const hy_
                       size_t operand_count, const hy_graph_attribute* attributes,
                       size_t attribute_count, hy_value* results, size_t result_count) {
   return WithGraph(graph, [&](GraphRecord& record) -> Status {
-    if (operand_count > 0) HY_REQUIRE(operands);
-    if (attribute_count > 0) HY_REQUIRE(attributes);
-    if (result_count > 0) HY_REQUIRE(results);
     HY_ASSIGN(const std::string op_name, ToString(op, "op"));
     HY_ASSIGN(const std::string node_name, ToString(name, "name"));
-    std::vector<std::pair<std::string, GraphRecord::Attribute>> list;
-    for (size_t i = 0; i < attribute_count; ++i) {
-      HY_ASSIGN(auto attribute, ReadAttribute(ElementOf(attributes, i)));
-      list.push_back(std::move(attribute));
-    }
-    HY_ASSIGN(const auto values,
-              record.AddOp(op_name, node_name, {operands, operands + operand_count},
-                           std::move(list), result_count));
-    std::copy(values.begin(), values.end(), results);
+    const auto add = [&]() -> Status {
+      if (operand_count > 0) HY_REQUIRE(operands);
+      if (attribute_count > 0) HY_REQUIRE(attributes);
+      if (result_count > 0) HY_REQUIRE(results);
+      std::vector<std::pair<std::string, GraphRecord::Attribute>> list;
+      for (size_t i = 0; i < attribute_count; ++i) {
+        HY_ASSIGN(auto attribute, ReadAttribute(ElementOf(attributes, i)));
+        list.push_back(std::move(attribute));
+      }
+      HY_ASSIGN(const auto values,
+                record.AddOp(op_name, node_name, {operands, operands + operand_count},
+                             std::move(list), result_count));
+      std::copy(values.begin(), values.end(), results);
+      return OkStatus();
+    };
+    HY_TRY_CONTEXT(add(), "adding {} of op '{}'",
+                   node_name.empty() ? "a node" : fmt::format("node '{}'", node_name), op_name);
     return OkStatus();
   });
 }

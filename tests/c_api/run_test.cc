@@ -185,7 +185,7 @@ TEST_F(CApiRunTest, CallsThatDoNotFit) {
       {[](hy_tensor& t) { t.dtype = 99; }, "unknown dtype 99"},
       {[](hy_tensor& t) { t.rank = 2; }, "Input 'x' has 2 dimensions; the program needs 1: [n]."},
       {[](hy_tensor& t) { t.rank = 17; }, "rank 17; at most 16"},
-      {[](hy_tensor& t) { t.dims[0] = -1; }, "Dimension 0 of input 'x' is -1."},
+      {[](hy_tensor& t) { t.dims[0] = -1; }, "Dimension 0 of input 'x' is -1; the least is 0."},
       {[](hy_tensor& t) { t.dims[0] = 5; }, "Input 'x' has 16 bytes; its shape needs 20."},
       {[](hy_tensor& t) { t.dims[0] = 2000000; },
        "Symbol 'n' is 2000000; the program takes 0 to 1048576."},
@@ -492,12 +492,20 @@ TEST_F(CApiRunTest, GraphsAreRecordedAndVerified) {
   EXPECT_THAT(LastError(), testing::HasSubstr("The name 'x' is taken."));
   EXPECT_EQ(hy_graph_input(graph.get(), hy::View("x2"), HY_DTYPE_F32, hy::View("n]) -> ("), &value),
             HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("the character ']'; "));
+  EXPECT_THAT(LastError(), testing::EndsWith(" (while adding input 'x2')"));
   EXPECT_EQ(hy_graph_input(graph.get(), hy::View("x3"), 55, hy::View("n"), &value),
             HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::MatchesRegex("There is no dtype 55; 1 to [0-9]+ are dtypes. "
+                                                 "\\(while adding input 'x3'\\)"));
+  EXPECT_EQ(hy_graph_input(graph.get(), hy::View(""), HY_DTYPE_F32, hy::View("n"), &value),
+            HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("The name is empty; every input,"));
   const hy_value bad = 1000;
   EXPECT_EQ(hy_graph_op(graph.get(), hy::View("add"), {nullptr, 0}, &bad, 1, nullptr, 0, &value, 1),
             HY_INVALID_ARGUMENT);
-  EXPECT_THAT(LastError(), testing::HasSubstr("value 1000"));
+  EXPECT_EQ(LastError(),
+            "Operand 0 is value 1000; the graph has 4 values. (while adding a node of op 'add')");
   const int64_t dims[1] = {3};
   int released = 0;
   EXPECT_EQ(hy_graph_constant(
@@ -506,7 +514,45 @@ TEST_F(CApiRunTest, GraphsAreRecordedAndVerified) {
             HY_INVALID_ARGUMENT);
   EXPECT_EQ(released, 1);
   EXPECT_THAT(LastError(), testing::HasSubstr("8 bytes; its dtype and dims need 12"));
+  const int64_t deep[HY_MAX_RANK + 1] = {};
+  EXPECT_EQ(hy_graph_constant(graph.get(), hy::View("v"), HY_DTYPE_F32, deep, HY_MAX_RANK + 1,
+                              weights, 8, nullptr, nullptr, &value),
+            HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("(while adding constant 'v')"));
   EXPECT_EQ(value, 77u);
+
+  // A refused node is named as its caller named it, or by its op.
+  hy_graph_attribute attribute = HY_GRAPH_ATTRIBUTE_INIT;
+  const auto refusal = [&](const char* op, const char* name, size_t results) {
+    hy_value made[2] = {};
+    EXPECT_EQ(
+        hy_graph_op(graph.get(), hy::View(op), hy::View(name), &x, 1, &attribute, 1, made, results),
+        HY_INVALID_ARGUMENT);
+    return LastError();
+  };
+  attribute.name = hy::View("axis");
+  attribute.kind = 9;
+  EXPECT_EQ(refusal("neg", "n1", 1),
+            "Attribute 'axis' has the unknown kind 9; 0 to 6 are kinds. (while adding node 'n1' of "
+            "op 'neg')");
+  attribute.kind = HY_ATTRIBUTE_INTS;
+  attribute.count = 2;
+  EXPECT_EQ(
+      refusal("neg", "n1", 1),
+      "The list of attribute 'axis' is NULL with count 2. (while adding node 'n1' of op 'neg')");
+  attribute.kind = HY_ATTRIBUTE_DTYPE;
+  attribute.int_value = 77;
+  EXPECT_THAT(refusal("cast", "n1", 1),
+              testing::EndsWith("(while reading attribute 'axis'; while adding node 'n1' of op "
+                                "'cast')"));
+  attribute = HY_GRAPH_ATTRIBUTE_INIT;
+  attribute.name = hy::View("a b");
+  EXPECT_THAT(refusal("neg", "n1", 1), testing::HasSubstr("An attribute is named 'a b'; "));
+  EXPECT_THAT(refusal("neg", "n1", 0), testing::HasSubstr("The node has 0 results; 1 to 1024"));
+  EXPECT_THAT(refusal("a-b", "n1", 1), testing::HasSubstr("The op is 'a-b'; letters, digits"));
+  EXPECT_THAT(refusal("constant", "n1", 1), testing::HasSubstr("hy_graph_constant"));
+  attribute.name = hy::View("axis");
+  EXPECT_THAT(refusal("neg", "w", 1), testing::StartsWith("The name 'w' is taken."));
 }
 
 TEST_F(CApiRunTest, SymbolsHaveNamesThatSizesCanSayAndSomeValue) {
