@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The families of op records, one source file each; all.cc joins them. Nothing but all.cc includes
-// this.
+// The families of op records, one source file each; all.cc joins them. Nothing but they and
+// all.cc includes this.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ std::span<const OpDef> UnaryOps();        // neg to round_even
 std::span<const OpDef> BinaryOps();       // add to shr
 std::span<const OpDef> SelectionOps();    // eq to ge, select, cast, bitcast
 std::span<const OpDef> ViewOps();         // broadcast, reshape, transpose, slice, pad, concat
-std::span<const OpDef> IndexingOps();     // gather and scatter
+std::span<const OpDef> IndexingOps();     // gather and its kind, scatter, check_index
 std::span<const OpDef> ReductionOps();    // reduce_*, argmax, argmin, cumsum
 std::span<const OpDef> MatmulOps();       // matmul
 std::span<const OpDef> ConvolutionOps();  // conv, conv_transpose

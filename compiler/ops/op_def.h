@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpDef: the one record that defines a Graph IR op: documentation, shape and dtype rule, reference
-// evaluation, lowering and literal cases. From the list in all.cc come the printer and parser, the
-// verifier, constant folding, docs/ops.md, the test matrix and the fuzz generators.
+// OpDef: the one record that defines what a Graph IR op means: documentation, shape and dtype rule,
+// reference evaluation and literal cases. The printer and parser, the verifier, the interpreter,
+// constant folding and docs/ops.md read the list in all.cc. Lowerings stand in
+// compiler/loop/lower_ops.cc, the examples that all layers are compared on in
+// tests/compiler/ops/op_examples.cc.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +15,6 @@
 #include "base/status.h"
 #include "compiler/graph/graph.h"
 #include "compiler/graph/tensor.h"
-
-namespace halyard::loop {
-class Lowering;  // compiler/loop/lowering.h: builds Loop IR for one graph node
-}
 
 namespace halyard::graph {
 
@@ -81,9 +79,6 @@ struct OpDef {
   Result<std::vector<Value>> (*infer)(const InferContext& context) = nullptr;
   // Slow, obvious, in double or int64 as the dtype asks.
   Result<std::vector<Tensor>> (*evaluate)(const EvalContext& context) = nullptr;
-  // Writes the node as Loop IR. Null: the op is decomposed before lowering, or runs in the
-  // interpreter.
-  Status (*lower)(loop::Lowering& lowering, const Module& module, const Node& node) = nullptr;
   std::span<const OpCase> cases = {};
 };
 
