@@ -159,8 +159,10 @@ Result<std::vector<Value>> InferArg(const InferContext& context) {
   HY_TRY(RequireFlag(context, "keep_dims"));
   HY_TRY(RequireFlag(context, "select_last"));
   HY_ASSIGN(const size_t axis, AxisOf(context, "axis", type.dims.size()));
-  if (context.module.exprs.IsConst(type.dims[axis], 0)) {
-    return InvalidArgument("{} has no elements along axis {}", DescribeOperand(context, 0), axis);
+  if (!AssumeAtMost(context, context.module.exprs.Const(1), type.dims[axis],
+                    fmt::format("an index along axis {}", axis))) {
+    return InvalidArgument("{} has no elements along axis {}; an index needs 1.",
+                           DescribeOperand(context, 0), axis);
   }
   std::vector<bool> is_reduced(type.dims.size(), false);
   is_reduced[axis] = true;
