@@ -81,11 +81,13 @@ class Recorder {
       HY_ASSIGN(const int64_t size, Evaluate(range.size));
       if (range.kind == StorageKind::kConstant) {
         const hal::BufferRange whole = loaded_.constant(range.index);
-        HY_TRY(hal::CheckRange(range.name, offset, size, whole.size_bytes));
+        HY_TRY(
+            hal::CheckRange(fmt::format("Range '{}'", range.name), offset, size, whole.size_bytes));
         ranges_.push_back(hal::CommandRange::Direct(whole.buffer, whole.offset + offset, size));
         continue;
       }
-      HY_TRY(hal::CheckRange(range.name, offset, size, StorageOf(range).size_bytes));
+      HY_TRY(hal::CheckRange(fmt::format("Range '{}'", range.name), offset, size,
+                             StorageOf(range).size_bytes));
       uint32_t slot = range.index;
       if (range.kind != StorageKind::kInput) slot += static_cast<uint32_t>(out_->inputs.size());
       if (range.kind == StorageKind::kArena) slot += static_cast<uint32_t>(out_->outputs.size());

@@ -154,7 +154,7 @@ class Reporter {
       Line("  size   {}: {} to {}{}", symbol.name, symbol.min, max,
            symbol.divisor > 1 ? fmt::format(", multiples of {}", symbol.divisor) : "");
     }
-    for (const program::Guard& guard : entry.guards) Line("  needs  {}", guard.text);
+    for (const std::string_view guard : GuardTexts(entry)) Line("  needs  {}", guard);
   }
 
   size_t CountRecords(std::string_view kind) const {
@@ -384,11 +384,21 @@ class Reporter {
     return list;
   }
 
+  // An equation is two guards of one text, which says it once.
+  static std::vector<std::string_view> GuardTexts(const program::Entry& entry) {
+    std::vector<std::string_view> texts;
+    for (const program::Guard& guard : entry.guards) {
+      if (std::find(texts.begin(), texts.end(), guard.text) == texts.end())
+        texts.push_back(guard.text);
+    }
+    return texts;
+  }
+
   Json EntriesJson() const {
     Json list = Json::array();
     for (const program::Entry& entry : program_.entries) {
       Json guards = Json::array();
-      for (const program::Guard& guard : entry.guards) guards.push_back(guard.text);
+      for (const std::string_view guard : GuardTexts(entry)) guards.push_back(guard);
       list.push_back({{"name", entry.name},
                       {"inputs", TensorsJson(entry.inputs)},
                       {"outputs", TensorsJson(entry.outputs)},
@@ -444,7 +454,9 @@ class Reporter {
 
 Result<std::string> MakeReport(const LoadedProgram& program, ReportKind kind, ReportFormat format) {
   if (kind < ReportKind::kAll || kind > ReportKind::kCommands) {
-    return InvalidArgument("There is no report of kind {}.", static_cast<int>(kind));
+    return InvalidArgument("There is no report of kind {}; {} to {} are kinds.",
+                           static_cast<int>(kind), static_cast<int>(ReportKind::kAll),
+                           static_cast<int>(ReportKind::kCommands));
   }
   if (kind == ReportKind::kCommands) {
     if (format == ReportFormat::kText) return program::Format(program.program());
@@ -462,7 +474,9 @@ Result<std::string> MakeReport(const LoadedProgram& program, ReportKind kind, Re
       if (kind == ReportKind::kAll) return MakeHtmlReport(program.program());
       return Unimplemented("HTML exists for the report of everything only.");
   }
-  return InvalidArgument("There is no report format {}.", static_cast<int>(format));
+  return InvalidArgument("There is no report format {}; {} to {} are formats.",
+                         static_cast<int>(format), static_cast<int>(ReportFormat::kText),
+                         static_cast<int>(ReportFormat::kHtml));
 }
 
 Result<std::vector<DeviceMemory>> PredictMemory(const LoadedProgram& loaded,

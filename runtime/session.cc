@@ -291,8 +291,8 @@ Status Session::BindInput(size_t index, const CallTensor& tensor) {
   }
   hal::BufferRange& binding = bindings_[index];
   if (tensor.buffer != nullptr) {
-    HY_TRY(hal::CheckRange(name, tensor.buffer_offset, storage.size_bytes,
-                           tensor.buffer->size_bytes()));
+    HY_TRY(hal::CheckRange(fmt::format("Input '{}'", name), tensor.buffer_offset,
+                           storage.size_bytes, tensor.buffer->size_bytes()));
     if (tensor.buffer_offset % device.buffer_alignment() != 0) {
       return InvalidArgument(
           "Input '{}' starts at byte {} of its buffer; a multiple of {} is needed.", name,
@@ -357,8 +357,8 @@ Status Session::BindOutput(size_t index, const CallTensor& tensor, CallResult& r
   }
   hal::BufferRange& binding = bindings_[recording.inputs.size() + index];
   if (tensor.buffer != nullptr) {
-    HY_TRY(hal::CheckRange(name, tensor.buffer_offset, storage.size_bytes,
-                           tensor.buffer->size_bytes()));
+    HY_TRY(hal::CheckRange(fmt::format("Output '{}'", name), tensor.buffer_offset,
+                           storage.size_bytes, tensor.buffer->size_bytes()));
     if (tensor.buffer_offset % device.buffer_alignment() != 0 ||
         tensor.buffer->device() != &device) {
       return InvalidArgument(

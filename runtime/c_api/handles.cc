@@ -105,7 +105,8 @@ Result<FallbackPolicy> ReadPolicy(hy_policy policy, FallbackPolicy inherited) {
     case HY_POLICY_FALLBACK_WARN:
       return FallbackPolicy::kFallbackWarn;
     default:
-      return InvalidArgument("There is no policy {}.", policy);
+      return InvalidArgument("There is no policy {}; {} to {} are policies.", policy,
+                             HY_POLICY_DEFAULT, HY_POLICY_FALLBACK_WARN);
   }
 }
 

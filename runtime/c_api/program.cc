@@ -94,7 +94,8 @@ Status ReadPlacement(const hy_compile_desc& d, CompileJob& job) {
         affinity.strength = place::Strength::kForbid;
         break;
       default:
-        return InvalidArgument("There is no affinity kind {}.", given.kind);
+        return InvalidArgument("There is no affinity kind {}; {} to {} are kinds.", given.kind,
+                               HY_AFFINITY_REQUIRE, HY_AFFINITY_FORBID);
     }
   }
   if (d.memory_cap_count > 0) HY_REQUIRE(d.memory_caps);
@@ -108,7 +109,7 @@ Status ReadPlacement(const hy_compile_desc& d, CompileJob& job) {
     }
     for (size_t j = 0; j < i; ++j) {
       if (placement.memory_caps[j].device == cap.device) {
-        return InvalidArgument("Device '{}' has two memory caps.", cap.device);
+        return InvalidArgument("Device '{}' has two memory caps; one is possible.", cap.device);
       }
     }
   }
@@ -124,13 +125,15 @@ Result<Precision> ReadPrecision(hy_precision precision) {
     case HY_PRECISION_F16:
       return Precision::kF16;
     default:
-      return InvalidArgument("There is no precision {}.", precision);
+      return InvalidArgument("There is no precision {}; {} and {} are precisions.", precision,
+                             HY_PRECISION_AS_GIVEN, HY_PRECISION_F16);
   }
 }
 
 Status ReadVendorLibraries(hy_vendor_libraries libraries, CompileOptions& options) {
   if (libraries < HY_VENDOR_LIBRARIES_RACE || libraries > HY_VENDOR_LIBRARIES_ALONE) {
-    return InvalidArgument("There is no hy_vendor_libraries {}.", libraries);
+    return InvalidArgument("There is no hy_vendor_libraries {}; {} to {} are possible.", libraries,
+                           HY_VENDOR_LIBRARIES_RACE, HY_VENDOR_LIBRARIES_ALONE);
   }
   options.vendor_libraries = libraries != HY_VENDOR_LIBRARIES_OFF;
   options.only_vendor_libraries = libraries == HY_VENDOR_LIBRARIES_ALONE;

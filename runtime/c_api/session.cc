@@ -19,12 +19,15 @@ static_assert(sizeof(hy_session_desc) >= kSessionDescSize && sizeof(hy_tensor) >
               sizeof(hy_buffer_desc) >= kBufferDescSize &&
               sizeof(hy_command_time) >= kCommandTimeSize);
 
-Result<hal::BufferRange> RangeOf(const hy_buffer& buffer, size_t offset, size_t size_bytes) {
+// `what` is done to the range: "read of".
+Result<hal::BufferRange> RangeOf(const hy_buffer& buffer, std::string_view what, size_t offset,
+                                 size_t size_bytes) {
   const auto limited = [](size_t value) {
     return static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX));
   };
   const hal::BufferRange range{buffer.buffer.get(), limited(offset), limited(size_bytes)};
-  HY_TRY(hal::CheckRange("the buffer", range.offset, range.size_bytes, range.buffer->size_bytes()));
+  HY_TRY(hal::CheckRange(fmt::format("The {} a buffer of '{}'", what, buffer.device->path()),
+                         range.offset, range.size_bytes, range.buffer->size_bytes()));
   return range;
 }
 
@@ -45,7 +48,8 @@ Result<CallTensor> ReadTensor(const hy_tensor* from, std::string_view what, size
                              HY_MAX_RANK);
     }
     if (from->dtype < 0 || from->dtype >= kDTypeCount) {
-      return InvalidArgument("{} {} has the unknown dtype {}.", what, index, from->dtype);
+      return InvalidArgument("{} {} has the unknown dtype {}; 1 to {} are dtypes.", what, index,
+                             from->dtype, kDTypeCount - 1);
     }
     tensor.dtype = static_cast<DType>(from->dtype);
     tensor.dims = {from->dims, from->rank};
@@ -79,11 +83,11 @@ Status ReadCall(hy_session_t* session, const hy_tensor* inputs, size_t input_cou
   session->inputs.clear();
   session->outputs.clear();
   for (size_t i = 0; i < input_count; ++i) {
-    HY_ASSIGN(const CallTensor tensor, ReadTensor(ElementOf(inputs, i), "input", i, true));
+    HY_ASSIGN(const CallTensor tensor, ReadTensor(ElementOf(inputs, i), "Input", i, true));
     session->inputs.push_back(tensor);
   }
   for (size_t i = 0; i < output_count; ++i) {
-    HY_ASSIGN(const CallTensor tensor, ReadTensor(ElementOf(outputs, i), "output", i, false));
+    HY_ASSIGN(const CallTensor tensor, ReadTensor(ElementOf(outputs, i), "Output", i, false));
     session->outputs.push_back(tensor);
   }
   session->results.resize(output_count);
@@ -120,10 +124,12 @@ hy_result hy_buffer_create_from(hy_device_t* device, const hy_buffer_desc* desc,
     hy_buffer_desc d = HY_BUFFER_DESC_INIT;
     HY_TRY(ReadStruct(desc, HY_STRUCT_BUFFER_DESC, kBufferDescSize, "hy_buffer_desc", d));
     if (d.memory < HY_MEMORY_HOST_VISIBLE || d.memory > HY_MEMORY_DEVICE) {
-      return InvalidArgument("There is no kind of memory {}.", d.memory);
+      return InvalidArgument("There is no kind of memory {}; {} and {} are kinds.", d.memory,
+                             HY_MEMORY_HOST_VISIBLE, HY_MEMORY_DEVICE);
     }
     if (d.size_bytes > static_cast<size_t>(INT64_MAX)) {
-      return OutOfMemory("A buffer of {} bytes is impossible.", d.size_bytes);
+      return OutOfMemory("A buffer of {} bytes on '{}' is impossible; at most {} are.",
+                         d.size_bytes, device->device->path(), INT64_MAX);
     }
     const auto kind =
         d.memory == HY_MEMORY_DEVICE ? hal::MemoryKind::kDevice : hal::MemoryKind::kHostVisible;
@@ -139,7 +145,7 @@ hy_result hy_buffer_create_from(hy_device_t* device, const hy_buffer_desc* desc,
 hy_result hy_buffer_write(hy_buffer_t* buffer, size_t offset, const void* data, size_t size_bytes) {
   return Guarded([&]() -> Status {
     HY_REQUIRE(buffer);
-    HY_ASSIGN(const hal::BufferRange range, RangeOf(*buffer, offset, size_bytes));
+    HY_ASSIGN(const hal::BufferRange range, RangeOf(*buffer, "write to", offset, size_bytes));
     if (size_bytes == 0) return OkStatus();
     HY_REQUIRE(data);
     return Upload(*buffer->device, {static_cast<const uint8_t*>(data), size_bytes}, range);
@@ -149,7 +155,7 @@ hy_result hy_buffer_write(hy_buffer_t* buffer, size_t offset, const void* data, 
 hy_result hy_buffer_read(hy_buffer_t* buffer, size_t offset, void* data, size_t size_bytes) {
   return Guarded([&]() -> Status {
     HY_REQUIRE(buffer);
-    HY_ASSIGN(const hal::BufferRange range, RangeOf(*buffer, offset, size_bytes));
+    HY_ASSIGN(const hal::BufferRange range, RangeOf(*buffer, "read of", offset, size_bytes));
     if (size_bytes == 0) return OkStatus();
     HY_REQUIRE(data);
     return Download(*buffer->device, range, {static_cast<uint8_t*>(data), size_bytes});
@@ -164,7 +170,8 @@ hy_result hy_buffer_import(hy_device_t* device, void* data, size_t size_bytes,
     HY_REQUIRE(data);
     HY_REQUIRE(out_buffer);
     if (size_bytes > static_cast<size_t>(INT64_MAX)) {
-      return InvalidArgument("Host memory of {} bytes is impossible.", size_bytes);
+      return InvalidArgument("Host memory of {} bytes for '{}' is impossible; at most {} are.",
+                             size_bytes, device->device->path(), INT64_MAX);
     }
     auto handle = std::make_unique<hy_buffer>();
     handle->device = device->device;
@@ -200,13 +207,16 @@ hy_result hy_session_create(hy_program_t* program, const hy_session_desc* desc,
       HY_TRY(ReadStruct(desc, HY_STRUCT_SESSION_DESC, kSessionDescSize, "hy_session_desc", d));
     }
     if (d.on_new_shapes < HY_NEW_SHAPES_GENERIC || d.on_new_shapes > HY_NEW_SHAPES_COMPILE_LATER) {
-      return InvalidArgument("There is no policy {} for new shapes.", d.on_new_shapes);
+      return InvalidArgument("There is no policy {} for new shapes; {} to {} are policies.",
+                             d.on_new_shapes, HY_NEW_SHAPES_GENERIC, HY_NEW_SHAPES_COMPILE_LATER);
     }
     if (d.time_runs > HY_TIME_COMMANDS) {
-      return InvalidArgument("time_runs is {}; it must be 0, 1 or 2.", d.time_runs);
+      return InvalidArgument("The session's time_runs is {}; it must be 0, 1 or 2.", d.time_runs);
     }
     if (d.memory_limit_bytes < 0) {
-      return InvalidArgument("The memory limit is {} bytes.", d.memory_limit_bytes);
+      return InvalidArgument(
+          "The session's memory limit is {} bytes; the least is 0, which is none.",
+          d.memory_limit_bytes);
     }
     SessionOptions options;
     options.on_new_shapes = static_cast<NewShapes>(d.on_new_shapes);
@@ -264,7 +274,8 @@ hy_result hy_session_submit(hy_session_t* session, const hy_tensor* inputs, size
 hy_result hy_event_wait(hy_event_t* event, int64_t timeout_ns) {
   return Guarded([&]() -> Status {
     HY_REQUIRE(event);
-    if (timeout_ns < 0) return InvalidArgument("The timeout is {} ns.", timeout_ns);
+    if (timeout_ns < 0)
+      return InvalidArgument("The timeout of the wait is {} ns; the least is 0.", timeout_ns);
     return event->event.Wait(timeout_ns);
   });
 }

@@ -103,7 +103,8 @@ Status KernelRun::MakeOperands() {
       HY_ASSIGN(buffer,
                 allocate(offset + size, is_input ? tensors[range.index].dtype : DType::kInvalid));
     }
-    HY_TRY(hal::CheckRange(range.name, offset, size, buffer->size_bytes()));
+    HY_TRY(
+        hal::CheckRange(fmt::format("Range '{}'", range.name), offset, size, buffer->size_bytes()));
     ranges_.push_back(hal::CommandRange::Direct(buffer, offset, size));
   }
   return OkStatus();

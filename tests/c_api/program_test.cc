@@ -106,7 +106,8 @@ TEST_F(CApiProgramTest, PrecisionIsPartOfTheKeyAndChecked) {
     *field = 7;
     hy_program_t* program = nullptr;
     EXPECT_EQ(hy_program_compile(instance.get(), &desc, &program), HY_INVALID_ARGUMENT);
-    EXPECT_THAT(LastError(), testing::HasSubstr("There is no precision 7."));
+    EXPECT_THAT(LastError(),
+                testing::HasSubstr("There is no precision 7; 0 and 1 are precisions."));
     *field = HY_PRECISION_F16;
   }
   // What a caller of an older header does not give is the default.
@@ -177,7 +178,7 @@ TEST_F(CApiProgramTest, AFallbackIsARecordAndWithTheWarningPolicyALineOfTheLog) 
   hy_program_t* program = nullptr;
   desc.on_unsupported_op = 4;
   EXPECT_EQ(hy_program_compile(instance.get(), &desc, &program), HY_INVALID_ARGUMENT);
-  EXPECT_THAT(LastError(), testing::HasSubstr("There is no policy 4."));
+  EXPECT_THAT(LastError(), testing::HasSubstr("There is no policy 4; 0 to 3 are policies."));
 }
 
 TEST_F(CApiProgramTest, ThreadsCompileTheSameModel) {

@@ -164,7 +164,8 @@ TEST_F(EndToEndDevices, DemandsThatCannotBeMetAreOneSentence) {
   EXPECT_THAT(FailureOf(kThree, {}, {{HY_STRING("cpu"), 9}, {HY_STRING("cpu:0"), 9}}),
               HasSubstr("two memory caps"));
   EXPECT_THAT(FailureOf(kThree, {{"", "cpu:1"}}), HasSubstr("has no pattern"));
-  EXPECT_THAT(FailureOf(kThree, {{"a", "cpu:1", 7}}), HasSubstr("no affinity kind 7"));
+  EXPECT_THAT(FailureOf(kThree, {{"a", "cpu:1", 7}}),
+              HasSubstr("no affinity kind 7; 0 to 2 are kinds"));
 }
 
 TEST_F(EndToEndDevices, ACapIsObeyedOrRefusedWithTheShortfall) {
