@@ -2,7 +2,9 @@
 #include "runtime/report_placement.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/escape_controls.h"
@@ -129,6 +131,62 @@ std::string DescribeItem(const Plan& plan, size_t i) {
                      plan.device_names[plan.decisions[i].device], DescribeReasons(plan, i));
 }
 
+// "3 measured and 2 default": where the costs come from that two plans do not share, both devices
+// of each cluster counted.
+std::string DescribeSources(const Plan& plan, const place::Rival& rival, double* sigma_seconds) {
+  std::map<place::Source, int> counts;
+  double variance = 0;
+  for (size_t i = 0; i < plan.decisions.size(); ++i) {
+    if (rival.devices[i] == plan.decisions[i].device) continue;
+    for (const uint32_t device : {rival.devices[i], plan.decisions[i].device}) {
+      const Cost& cost = plan.costs[i][device];
+      ++counts[cost.source];
+      variance += std::pow(cost.seconds * cost.sigma, 2);
+    }
+  }
+  *sigma_seconds = std::sqrt(variance);
+  std::string out;
+  for (const auto& [source, count] : counts) {
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", count, place::FormatSource(source));
+  }
+  return out;
+}
+
+// Why a rival that is predicted to take less is not the plan; empty where none is.
+std::string DescribeCheaperRival(const Plan& plan) {
+  const place::Rival* best = nullptr;
+  for (const place::Rival& rival : plan.rivals) {
+    if (!rival.is_feasible || rival.devices.size() != plan.decisions.size()) continue;
+    if (rival.makespan_seconds >= plan.makespan_seconds) continue;
+    if (best == nullptr || rival.makespan_seconds < best->makespan_seconds) best = &rival;
+  }
+  if (best == nullptr) return "";
+  double sigma_seconds = 0;
+  const std::string sources = DescribeSources(plan, *best, &sigma_seconds);
+  const bool runs_now =
+      std::any_of(plan.decisions.begin(), plan.decisions.end(), [](const Decision& decision) {
+        return decision.decided_by == place::DecidedBy::kPreviousPlan;
+      });
+  const double gain = plan.makespan_seconds - best->makespan_seconds, noise = 2 * sigma_seconds;
+  std::string why =
+      runs_now ? "the plan that runs now is left" : "parts leave the device of the others";
+  if (!plan.prices.empty()) {
+    why = "the wishes weigh more";
+  } else if (gain < noise) {
+    why += fmt::format(" only for more than the noise of the costs that differ, {} ({})",
+                       FormatSeconds(noise), sources);
+  } else if (runs_now) {
+    why = "the plan that runs now is held";
+  } else {
+    why += fmt::format(
+        " only for more than the waits between devices and 1 % of the whole (costs that differ: "
+        "{})",
+        sources);
+  }
+  return fmt::format("'{}' is predicted to take {} less and is not taken: {}", best->name,
+                     FormatSeconds(gain), why);
+}
+
 template <typename... Args>
 void Line(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
   out += "  " + EscapeControls(fmt::format(format, std::forward<Args>(args)...)) + '\n';
@@ -174,6 +232,7 @@ std::string PlanText(const Plan& plan) {
       Line(out, "  {}: not possible, {}", rival.name, rival.reason);
     }
   }
+  if (const std::string why = DescribeCheaperRival(plan); !why.empty()) Line(out, "{}", why);
   double transfer_seconds = 0;
   for (const place::Transfer& transfer : plan.transfers) transfer_seconds += transfer.seconds;
   Line(out, "{}, {}", Counted(plan.transfers.size(), "transfer"), FormatSeconds(transfer_seconds));
@@ -248,6 +307,7 @@ Json PlanJson(const Plan& plan) {
                               {"predicted_seconds", rival.makespan_seconds},
                               {"additive_seconds", rival.additive_seconds}});
   }
+  if (const std::string why = DescribeCheaperRival(plan); !why.empty()) json["cheaper_rival"] = why;
   json["transfers"] = Json::array();
   for (const place::Transfer& transfer : plan.transfers) {
     json["transfers"].push_back({{"value", plan.tensor_names[transfer.tensor]},
@@ -337,6 +397,8 @@ std::string PlanHtml(const Plan& plan) {
         "#bbb");
   }
   add("</svg>\n");
+  if (const std::string why = DescribeCheaperRival(plan); !why.empty())
+    out += fmt::format("<p>{}.</p>\n", EscapeHtml(why));
   for (const place::Price& price : plan.prices) {
     out += fmt::format("<p>The wish '{}' {} ({}).</p>\n", EscapeHtml(price.affinity),
                        FormatPrice(price.seconds), Counted(price.items, "cluster"));

@@ -60,6 +60,43 @@ TEST(ReportPlacement, TextSaysWhoDecidedAndWhatItCosts) {
   EXPECT_THAT(text, HasSubstr("all on 'cpu:0': 20.40 ms"));
 }
 
+// A part that wins less elsewhere than the costs are known to; those of the GPU are defaults, as
+// after a probe that was cut short.
+TEST(ReportPlacement, TextSaysWhyACheaperRivalIsNotTaken) {
+  place::Problem problem;
+  problem.machine = place::MakeMachine(2);
+  for (uint32_t i = 0; i < 5; ++i) {
+    place::Item item;
+    item.name = fmt::format("layer{}", i);
+    item.nodes = {item.name};
+    for (const double us : {i == 2 ? 810.0 : 50000.0, 1000.0}) {
+      place::Cost cost;
+      cost.seconds = us * 1e-6;
+      cost.sigma = item.costs.empty() ? 0.05 : 0.3;
+      cost.source = item.costs.empty() ? place::Source::kMeasured : place::Source::kDefault;
+      item.costs.push_back(cost);
+    }
+    problem.items.push_back(std::move(item));
+    problem.tensors.push_back({fmt::format("v{}", i), 1024, i,
+                               i < 4 ? std::vector<uint32_t>{i + 1} : std::vector<uint32_t>{},
+                               i == 4, 1});
+  }
+  auto plan = place::Solve(problem);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  ASSERT_EQ(plan->decisions[2].decided_by, place::DecidedBy::kHysteresis);
+  const std::string sentence =
+      " less and is not taken: parts leave the device of the others only for more than the noise "
+      "of the costs that differ, 605.4 us (1 default, 1 measured)";
+  EXPECT_THAT(PlanText(*plan), HasSubstr(sentence + "\n"));
+  EXPECT_THAT(std::string(PlanJson(*plan)["cheaper_rival"]), HasSubstr(sentence));
+  EXPECT_THAT(PlanHtml(*plan), HasSubstr(sentence));
+  problem.hysteresis = false;
+  plan = place::Solve(problem);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_THAT(PlanText(*plan), Not(HasSubstr("is not taken")));
+  EXPECT_FALSE(PlanJson(*plan).contains("cheaper_rival"));
+}
+
 // One of a thing is not "1 things", and a time is not "-3 us more".
 TEST(ReportPlacement, TextAgreesWithItsNumbers) {
   place::Plan plan = MakePlan();
