@@ -135,30 +135,15 @@ Result<graph::Module> Importer::Run() {
 }
 
 Result<Expr> Importer::InputDim(const std::string& input, size_t axis, const DimensionProto& dim) {
-  if (dim.dim_value.has_value() && *dim.dim_value >= 0) {
+  if (!IsOpenSize(dim)) {
     if (*dim.dim_value > kMaxDim) {
       return OutOfRange("Input '{}' has a dim of {}; the limit is {}.", Printable(input),
                         *dim.dim_value, kMaxDim);
     }
     return module_.exprs.Const(*dim.dim_value);
   }
-  // Exporters write -1 for a dim without a name.
-  const std::string raw = dim.dim_value.has_value() || dim.dim_param.empty()
-                              ? fmt::format("{}_{}", input, axis)
-                              : dim.dim_param;
-  auto [entry, is_new] = symbols_.emplace(raw, "");
-  if (is_new) {
-    std::string name;
-    for (const char c : raw) name.push_back(std::isalnum(static_cast<unsigned char>(c)) ? c : '_');
-    if (std::isdigit(static_cast<unsigned char>(name[0]))) name.insert(0, "d");
-    // Names that only differ in what was replaced stay apart.
-    const std::string base = name;
-    for (int suffix = 2; !symbol_names_.insert(name).second; ++suffix) {
-      name = fmt::format("{}_{}", base, suffix);
-    }
-    entry->second = name;
-  }
-  for (const std::string& key : {raw, entry->second}) {
+  const SizeNames::Name name = size_names_.Add(input, axis, dim);
+  for (const std::string& key : {name.raw, name.symbol}) {
     if (const auto fixed = options_.symbol_values.find(key);
         fixed != options_.symbol_values.end()) {
       if (fixed->second < 0 || fixed->second > kMaxDim) {
@@ -168,13 +153,14 @@ Result<Expr> Importer::InputDim(const std::string& input, size_t axis, const Dim
       return module_.exprs.Const(fixed->second);
     }
   }
-  return module_.exprs.Dim(entry->second);
+  return module_.exprs.Dim(name.symbol);
 }
 
 Status Importer::CheckFixedSymbols() const {
   for (const auto& [name, value] : options_.symbol_values) {
-    if (symbols_.count(name) != 0 || symbol_names_.count(name) != 0) continue;
-    const std::vector<std::string> known(symbol_names_.begin(), symbol_names_.end());
+    if (size_names_.Has(name)) continue;
+    const std::vector<std::string> known(size_names_.symbols().begin(),
+                                         size_names_.symbols().end());
     return InvalidArgument(
         "The model has no size '{}', which is to be {}; its sizes with names: {}.", Printable(name),
         value, NamesLike(name, known));

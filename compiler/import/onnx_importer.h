@@ -9,7 +9,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/status.h"
@@ -17,6 +16,7 @@
 #include "compiler/import/onnx_context.h"
 #include "compiler/import/onnx_import.h"
 #include "compiler/import/onnx_proto.h"
+#include "compiler/import/onnx_sizes.h"
 #include "compiler/import/onnx_tensor.h"
 
 namespace halyard::onnx {
@@ -68,8 +68,7 @@ class Importer {
   graph::Module module_;
   std::unique_ptr<graph::Builder> builder_;
   std::map<std::string, const FunctionProto*> functions_;  // by domain, name and overload
-  std::unordered_map<std::string, std::string> symbols_;   // dim_param to symbol
-  std::set<std::string> symbol_names_;
+  SizeNames size_names_;
 };
 
 // The translation of an op at a version of its domain; null when there is none.

@@ -152,6 +152,45 @@ TEST_F(EndToEndRun, FixedSizesMustBeSizesOfInputs) {
   EXPECT_EQ(status_, 2);
 }
 
+// Models need not have the same sizes; one that none of them has is refused by each.
+TEST_F(EndToEndRun, BenchBindsASizeWhereAModelHasIt) {
+  const auto copy_of = [](const char* dim) {
+    return ModelOf({{Node("Neg", {"x"}, {"y"})},
+                    {},
+                    {ValueInfo("x", kF32, {dim, 2})},
+                    {ValueInfo("y", kF32, {dim, 2})}});
+  };
+  Write("a.onnx", copy_of("batch").str());
+  Write("b.onnx", copy_of("rows").str());
+  const std::string quick = " --runs 3 --warm-up 0 --seconds 0.05 --no-profile -o csv ";
+  const std::string out = Run("bench a.onnx b.onnx --shape batch=2,3 --shape rows=4" + quick);
+  EXPECT_EQ(status_, 0) << out;
+  for (const char* row : {"\n\"a.onnx batch=2\",", "\n\"a.onnx batch=3\",", "\n\"b.onnx\","})
+    EXPECT_THAT(out, testing::HasSubstr(row));
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 4) << out;
+  const std::string refused = Run("bench a.onnx b.onnx --shape batch=2 --shape columns=4" + quick);
+  EXPECT_EQ(status_, 2);
+  EXPECT_THAT(refused, testing::HasSubstr("a.onnx on cpu:0: The model has no size 'columns'"));
+  EXPECT_THAT(refused, testing::HasSubstr("b.onnx on cpu:0: The model has no size 'columns'"));
+  // A program says itself what it leaves open.
+  Run("compile a.onnx --no-tune -o a.hyp");
+  EXPECT_EQ(status_, 0);
+  const std::string mixed = Run("bench a.hyp b.onnx --shape batch=2 --shape rows=4" + quick);
+  EXPECT_EQ(status_, 0) << mixed;
+}
+
+TEST_F(EndToEndRun, AnEquationOfSizesIsSaidOnce) {
+  Write("model.onnx", ModelOf({{Node("MatMul", {"a", "b"}, {"c"})},
+                               {},
+                               {ValueInfo("a", kF32, {2, "n"}), ValueInfo("b", kF32, {"m", 3})},
+                               {ValueInfo("c", kF32, {2, 3})}})
+                          .str());
+  const std::string out = Run("explain --no-tune model.onnx");
+  const size_t first = out.find("needs  ");
+  ASSERT_NE(first, std::string::npos) << out;
+  EXPECT_EQ(out.find("needs  ", first + 1), std::string::npos) << out;
+}
+
 TEST_F(EndToEndRun, GraphsBuiltHereTakeFixedSizes) {
   const auto graph = hy::Graph::Create(instance_);
   graph.Symbol("n", 1, 100, 2);
@@ -178,6 +217,57 @@ TEST_F(EndToEndRun, GraphsBuiltHereTakeFixedSizes) {
   EXPECT_EQ(ValuesOf<float>(out), (std::vector<float>{2, 4, 6, 8}));
   in = TensorOf(HY_DTYPE_F32, {6}, six);
   EXPECT_EQ(hy_session_run(session.get(), &in, 1, &out, 1), HY_INVALID_ARGUMENT);
+}
+
+// The caller never sees the text that a recorded graph becomes: a refusal names what the calls
+// named.
+TEST_F(EndToEndRun, RefusalsOfGraphsBuiltHereNameTheNode) {
+  const auto refusal = [&](const std::string& op, const std::vector<hy_graph_attribute>& attributes,
+                           size_t result_count = 1, std::string_view dims = "2, 3") {
+    const auto graph = hy::Graph::Create(instance_);
+    const hy_value x = graph.Input("x", HY_DTYPE_F32, dims);
+    hy_value y[2] = {};
+    EXPECT_EQ(hy_graph_op(graph.get(), hy::View(op), hy::View("head"), &x, 1, attributes.data(),
+                          attributes.size(), y, result_count),
+              HY_OK);
+    graph.Output("y", y[0]);
+    EXPECT_EQ(hy_graph_verify(graph.get()), HY_INVALID_ARGUMENT);
+    return LastError();
+  };
+  const auto attribute = [](const char* name, hy_attribute_kind kind) {
+    hy_graph_attribute out = HY_GRAPH_ATTRIBUTE_INIT;
+    out.name = hy::View(name);
+    out.kind = kind;
+    return out;
+  };
+  EXPECT_THAT(refusal("reduce_summ", {}),
+              testing::MatchesRegex("'reduce_summ' is not an op; near it are 'reduce_sum'.*"
+                                    " \\(node 'head'\\)\\."));
+  EXPECT_THAT(refusal("reduce_sum", {attribute("axis", HY_ATTRIBUTE_INT)}),
+              testing::MatchesRegex("Reduce_sum has no attribute 'axis'; it has 'axes', .*"
+                                    " \\(node 'head'\\)\\."));
+  hy_graph_attribute text = attribute("axes", HY_ATTRIBUTE_STRING);
+  text.string_value = hy::View("last");
+  EXPECT_EQ(refusal("reduce_sum", {text}),
+            "The attribute 'axes' of reduce_sum is 'last'; a list of integers of 64 bits is needed "
+            "(node 'head').");
+  hy_graph_attribute half = attribute("axis", HY_ATTRIBUTE_FLOAT);
+  half.float_value = 0.5;
+  EXPECT_EQ(
+      refusal("concat", {half}),
+      "The attribute 'axis' of concat is '0.5'; an integer of 64 bits is needed (node 'head').");
+  hy_graph_attribute sizes = attribute("shape", HY_ATTRIBUTE_EXPRS);
+  sizes.string_value = hy::View("6, 2*");
+  EXPECT_EQ(
+      refusal("reshape", {sizes}),
+      "The attribute 'shape' of reshape is '[6, 2*]'; a list of sizes is needed (node 'head').");
+  const hy_graph_attribute axis = attribute("axis", HY_ATTRIBUTE_INT);
+  EXPECT_EQ(refusal("concat", {axis, axis}),
+            "The attribute 'axis' of concat is given twice (node 'head').");
+  EXPECT_EQ(refusal("neg", {}, 2), "Neg has 1 result, not 2 (node 'head').");
+  EXPECT_EQ(refusal("add", {}), "add takes 2 operands; it has 1 (node 'head').");
+  EXPECT_EQ(refusal("neg", {}, 1, "2, n*"),
+            "The expression 'n*' needs a number, a name or '(' at character 2 (input 'x').");
 }
 
 // Sizes of 0, of rank 0, and beyond what there is.

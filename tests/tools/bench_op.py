@@ -59,6 +59,7 @@ def check_rivals(run, standin):
             continue
         assert "error" not in rival, (op, rival)
         assert rival["errors"]["max_abs_error"] < 1e-4 and 0 < rival["latency"]["min"], rival
+        assert rival["interruptions"] >= 0, rival
         assert abs(rival["ratio"] - rival["latency"]["p50"] / rival["ours"]["p50"]) < 1e-9, rival
         flops = sum(group["flops"] for group in row["profile"]["groups"] if group["kind"] == "dispatch")
         assert abs(rival["flops_per_s"] * rival["latency"]["p50"] - flops) < 1e-6 * flops, rival

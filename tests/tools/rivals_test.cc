@@ -54,6 +54,19 @@ TEST(RivalReport, FiguresAreOfTheKernelsWhereTheyAreTimed) {
   EXPECT_DOUBLE_EQ(kernels["roof_share"], 0.5);
 }
 
+TEST(RivalReport, ABusyMachineIsSaid) {
+  Json rival = Measured(0);
+  EXPECT_THAT(RivalVerdicts(RowWith(rival)),
+              testing::Not(testing::Contains(testing::HasSubstr("busy"))));
+  rival["interruptions"] = 2;
+  EXPECT_THAT(RivalVerdicts(RowWith(rival)),
+              testing::Not(testing::Contains(testing::HasSubstr("busy"))));
+  rival["interruptions"] = 40;
+  EXPECT_THAT(RivalVerdicts(RowWith(rival)),
+              testing::Contains("busy: other work took the processors from Other 1.2.3 40 times in "
+                                "9.000 ms; its times say little"));
+}
+
 TEST(RivalReport, OursStandsBesideTheirs) {
   const std::string table = FormatRivals(Json::array({RowWith(Measured(2e-3))}));
   EXPECT_THAT(table, testing::HasSubstr(

@@ -5,10 +5,13 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/near_names.h"
+#include "compiler/import/onnx_sizes.h"
 #include "tools/halyard/bench_op.h"
 #include "tools/halyard/bench_page.h"
 #include "tools/halyard/bench_row.h"
@@ -53,8 +56,55 @@ std::vector<std::string> ValuesOfShape(const std::string& text) {
   return out;
 }
 
+// Whether a model leaves a size of that name open; all of them where it cannot be read, which its
+// row will say.
+std::function<bool(const std::string&)> OpenSizesOf(const ModelOptions& options) {
+  if (!IsProgramFile(options.model)) {
+    auto names = onnx::SizeNamesOfFile(options.model);
+    if (!names.ok()) return [](const std::string&) { return true; };
+    return [names = *names](const std::string& name) { return names.Has(name); };
+  }
+  try {
+    ModelOptions plain;
+    plain.model = options.model;
+    plain.device = "auto";
+    std::set<std::string> names;
+    for (const hy_symbol_info& symbol : OpenModel(plain, false).program.Symbols())
+      names.insert(hy::ToString(symbol.name));
+    return [names](const std::string& name) { return names.contains(name); };
+  } catch (const std::exception&) {
+    return [](const std::string&) { return true; };
+  }
+}
+
+// Which of the entries of --shape each model takes: with several models those whose size it has,
+// and those that none has, which its row refuses.
+std::vector<std::vector<std::string>> ShapesOf(const BenchArguments& options) {
+  std::vector<std::vector<std::string>> out(options.models.size());
+  if (options.models.size() < 2 || options.model.shapes.empty()) {
+    for (auto& shapes : out) shapes = options.model.shapes;
+    return out;
+  }
+  std::vector<std::function<bool(const std::string&)>> has;
+  for (const std::string& model : options.models) {
+    ModelOptions one = options.model;
+    one.model = model;
+    has.push_back(OpenSizesOf(one));
+  }
+  for (const std::string& shape : options.model.shapes) {
+    const std::string name = shape.substr(0, shape.rfind('='));
+    const bool is_anywhere =
+        std::any_of(has.begin(), has.end(), [&](const auto& has_size) { return has_size(name); });
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (!is_anywhere || has[i](name)) out[i].push_back(shape);
+    }
+  }
+  return out;
+}
+
 // A model in all sizes and precisions that the options list, the last of them changing fastest.
-std::vector<Subject> GridOf(const BenchArguments& options, const std::string& model) {
+std::vector<Subject> GridOf(const BenchArguments& options, const std::string& model,
+                            const std::vector<std::string>& shapes) {
   std::vector<Subject> grid = {{options.model, options.bench, model}};
   grid[0].model.model = model;
   grid[0].model.shapes.clear();
@@ -69,7 +119,7 @@ std::vector<Subject> GridOf(const BenchArguments& options, const std::string& mo
     }
     grid = std::move(wider);
   };
-  for (const std::string& shape : options.model.shapes) {
+  for (const std::string& shape : shapes) {
     extend(ValuesOfShape(shape), [](ModelOptions& model_options, const std::string& value) {
       model_options.shapes.push_back(value);
     });
@@ -92,8 +142,10 @@ std::vector<Subject> SubjectsOf(const BenchArguments& options) {
   if (!options.op.empty() && !options.models.empty())
     throw CommandError(kWrongUsage, "--op takes no model");
   std::vector<Subject> out;
-  for (const std::string& model : options.models) {
-    for (Subject& subject : GridOf(options, model)) out.push_back(std::move(subject));
+  const std::vector<std::vector<std::string>> shapes = ShapesOf(options);
+  for (size_t i = 0; i < options.models.size(); ++i) {
+    for (Subject& subject : GridOf(options, options.models[i], shapes[i]))
+      out.push_back(std::move(subject));
   }
   if (options.op.empty()) {
     if (!options.dtype.empty())
@@ -103,11 +155,9 @@ std::vector<Subject> SubjectsOf(const BenchArguments& options) {
     return out;
   }
   if (options.model.shapes.empty()) throw CommandError(kWrongUsage, "--op needs --shape");
-  BenchArguments of_ops = options;
-  of_ops.model.shapes.clear();
   for (const std::string& shape : options.model.shapes) {
     const OpCase op = ParseOpCase(options.op, shape, options.dtype.empty() ? "f32" : options.dtype);
-    for (Subject& subject : GridOf(of_ops, NameOf(op))) {
+    for (Subject& subject : GridOf(options, NameOf(op), {})) {
       subject.bench.op = op;
       subject.bench.make_graph = [op](const hy::Instance& instance) {
         return MakeGraph(instance, op);

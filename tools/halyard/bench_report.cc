@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "base/escape_controls.h"
 #include "base/near_names.h"
 #include "base/quantity.h"
 #include "tools/halyard/bench_conditions.h"
@@ -287,6 +288,16 @@ bool Holds(const Condition& condition, const Json& row) {
 
 namespace {
 
+// The same with names that a terminal and a table can show.
+Json Printable(const Json& json) {
+  if (json.is_string()) return EscapeControls(json.get<std::string>());
+  Json out = json;
+  for (Json& part : out) {
+    if (part.is_string() || part.is_structured()) part = Printable(part);
+  }
+  return out;
+}
+
 // Planned and observed bytes by device, where a program has several.
 std::string FormatMemory(const Json& row) {
   const auto memory = row.find("memory");
@@ -409,7 +420,8 @@ std::string FormatCosts(const Json& rows) {
 
 }  // namespace
 
-std::string FormatMarkdown(const Json& report) {
+std::string FormatMarkdown(const Json& raw) {
+  const Json report = Printable(raw);
   const Json& rows = report["rows"];
   if (std::all_of(rows.begin(), rows.end(), [](const Json& row) { return row.contains("error"); }))
     return "";
@@ -482,7 +494,7 @@ std::string FormatCsv(const Json& report) {
   for (const Json& row : report["rows"]) {
     const auto quoted = [&](const char* name) {
       std::string out = "\"";
-      for (const char c : row[name].get<std::string>())
+      for (const char c : EscapeControls(row[name].get<std::string>()))
         out += c == '"' ? "\"\"" : std::string(1, c);
       return out + "\"";
     };
@@ -527,6 +539,9 @@ Json ParseBenchReport(const std::string& file, const std::string& text) {
 
 std::string CompareReports(const Json& before, const Json& after) {
   std::string text;
+  const auto shown = [](const Json& row, const char* name) {
+    return EscapeControls(row[name].get<std::string>());
+  };
   for (const Json& old_row : before["rows"]) {
     for (const Json& new_row : after["rows"]) {
       if (old_row["model"] != new_row["model"] || old_row["device"] != new_row["device"]) continue;
@@ -539,10 +554,10 @@ std::string CompareReports(const Json& before, const Json& after) {
       const char* word = chance >= kSignificant    ? "no difference that these samples show"
                          : new_median < old_median ? "faster"
                                                    : "slower";
-      text += "| " + old_row["model"].get<std::string>() + " | " +
-              old_row["device"].get<std::string>() + " | " + FormatSeconds(old_median) + " | " +
-              FormatSeconds(new_median) + " | " + Format("%.3f", new_median / old_median) + " | " +
-              word + Format(" (p = %.4f) |\n", chance);
+      text += "| " + shown(old_row, "model") + " | " + shown(old_row, "device") + " | " +
+              FormatSeconds(old_median) + " | " + FormatSeconds(new_median) + " | " +
+              Format("%.3f", new_median / old_median) + " | " + word +
+              Format(" (p = %.4f) |\n", chance);
     }
   }
   if (text.empty()) return text;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/halyard/bench_rivals.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -30,6 +32,13 @@ void RunBlock(Run run, std::vector<double>* samples) {
   } while (!IsInterrupted() && SecondsSince(start) < kBlockSeconds);
 }
 
+// How often the system has taken a processor from a thread of this process that was at work.
+int64_t Interruptions() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nivcsw;
+}
+
 // Threads that Halyard runs on the device.
 int WorkersOf(const hy::Device& device) {
   for (const hy_property& field : device.Properties("compute.usable_worker_count")) {
@@ -53,17 +62,21 @@ Json MeasureRival(const BenchOptions& options, Rival& rival, Runner& ours, Bench
   json["errors"] = {{"max_abs_error", comparison.max_absolute},
                     {"max_rel_error", comparison.max_relative}};
   std::vector<double> our_samples, samples;
+  int64_t interruptions = 0;
   const Clock::time_point start = Clock::now();
   for (size_t block = 0;
        !IsInterrupted() && (block < kFewestBlocks || SecondsSince(start) < RivalSeconds(options));
        ++block) {
     RunBlock([&] { return ours.Run(); }, &our_samples);
+    const int64_t before = Interruptions();
     RunBlock([&] { return rival.Run(); }, &samples);
+    interruptions += Interruptions() - before;
     progress.Tick();
   }
   if (our_samples.empty() || samples.empty()) return json;
   json["ours"] = StatisticsJson(Describe(our_samples));
   json["latency"] = StatisticsJson(Describe(samples));
+  json["interruptions"] = interruptions;
   if (!IsInterrupted()) AddRivalFigures(row, rival.KernelSeconds(), &json);
   return json;
 }

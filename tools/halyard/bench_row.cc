@@ -50,11 +50,18 @@ std::vector<hy::Device> HostOf(const hy::Instance& instance,
   return host;
 }
 
-// Before the timed runs; AddStatesAfter completes it.
-Json ConditionsBefore(const std::vector<hy::Device>& devices) {
+// Before the timed runs; AddStatesAfter completes it. `named`: the devices as --device has them,
+// whose options tell rows apart, or none.
+Json ConditionsBefore(const std::vector<hy::Device>& devices,
+                      const std::vector<std::string>& named = {}) {
   Json list = Json::array();
-  for (const hy::Device& device : devices) {
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const hy::Device& device = devices[i];
     Json json = {{"device", hy::ToString(device.info().path)}};
+    if (i < named.size()) {
+      json["device"] = json["device"].get<std::string>() +
+                       named[i].substr(std::min(named[i].find('?'), named[i].size()));
+    }
     const Json compute = KnownProperties(device, "compute.");
     for (const char* name : {"thread_count", "quota_threads", "max_clock_hz"}) {
       if (compute.contains(name)) json[name] = compute[name];
@@ -380,7 +387,7 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
     runner.Run();
     progress.Tick();
   }
-  row["conditions"] = ConditionsBefore(devices);
+  row["conditions"] = ConditionsBefore(devices, named);
   const std::vector<hy::Device> host = HostOf(model.instance, devices);
   Json host_conditions = ConditionsBefore(host);
   std::vector<double> samples;

@@ -372,7 +372,8 @@ std::vector<hy::Device> OpenDevices(const hy::Instance& instance, const ModelOpt
         throw CommandError(kSystemFailure, "device " + path + ": " + error.what());
       if (options.on_missing_device == "fallback") continue;
       EraseProgress();
-      std::fprintf(stderr, "halyard: device '%s' is left out: %s\n", path.c_str(), error.what());
+      std::fprintf(stderr, "halyard: device '%s' is left out: %s\n", EscapeControls(path).c_str(),
+                   EscapeControls(error.what()).c_str());
     }
   }
   if (devices.empty()) devices.push_back(instance.Open("cpu:0"));

@@ -2,8 +2,10 @@
 // halyard compile: a program file that run and explain take, on machines without the compiler
 // library.
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/escape_controls.h"
 #include "tools/halyard/command.h"
 #include "tools/halyard/files.h"
 
@@ -26,12 +28,18 @@ int Compile(const CompileArguments& options) {
   }
   model.program.Save(options.output);
   if (options.model.json) {
-    auto json =
-        nlohmann::ordered_json::parse(model.program.Report(HY_REPORT_PHASES, HY_FORMAT_JSON));
+    using Json = nlohmann::ordered_json;
+    auto json = Json::parse(model.program.Report(HY_REPORT_PHASES, HY_FORMAT_JSON));
+    json["model"] = options.model.model;
     json["program"] = options.output;
-    std::printf("%s\n", json.dump(2).c_str());
+    std::error_code error;
+    json["size_bytes"] = std::filesystem::file_size(options.output, error);
+    json["entries"] =
+        Json::parse(model.program.Report(HY_REPORT_ALL, HY_FORMAT_JSON)).at("entries");
+    // Names come from model files and need not be UTF-8.
+    std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
   } else {
-    std::printf("wrote %s\n%s", options.output.c_str(),
+    std::printf("wrote %s\n%s", EscapeControls(options.output).c_str(),
                 model.program.Report(HY_REPORT_PHASES, HY_FORMAT_TEXT).c_str());
   }
   return kDone;

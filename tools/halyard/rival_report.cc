@@ -12,6 +12,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kFaster = 0.95;  // of our time, that a verdict names
+// A second of a free machine has a few; threads that wait for each other lose a time slice by each.
+constexpr double kBusyPerSecond = 25;
 
 // Of all dispatches: seconds, FLOPs, and the least time that the roofs allow; 0: not known.
 struct Kernels {
@@ -74,6 +76,16 @@ void AddRivalFigures(const Json& row, double kernel_s, Json* rival) {
 std::vector<std::string> RivalVerdicts(const Json& row) {
   std::vector<std::string> out;
   for (const Json& rival : row.value("rivals", Json::array())) {
+    const double interruptions = rival.value("interruptions", 0.0);
+    const double seconds = rival.contains("latency") ? rival["latency"]["count"].get<double>() *
+                                                           rival["latency"]["mean"].get<double>()
+                                                     : 0;
+    if (seconds > 0 && interruptions >= kBusyPerSecond * std::max(seconds, 0.1)) {
+      out.push_back(Format(
+          "busy: other work took the processors from %s %.0f times in %s; its times say little",
+          rival["library"].get<std::string>().c_str(), interruptions,
+          FormatSeconds(seconds).c_str()));
+    }
     const double ratio = rival.value("ratio", 0.0);
     if (ratio <= 0 || ratio >= kFaster) continue;
     out.push_back(Format("%s takes %.2f of the time that Halyard takes (%s against %s)",

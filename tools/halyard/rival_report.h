@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a report says of the libraries beside an op's row. Rows hold "rivals": for each library
-// {library, how, errors, ours, latency, ratio, kernel_seconds, flops_per_s, roof_share}, or an
-// error in place of what is missing.
+// {library, how, errors, ours, latency, interruptions, ratio, kernel_seconds, flops_per_s,
+// roof_share}, or an error in place of what is missing.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -18,7 +18,8 @@ void AddRivalFigures(const nlohmann::ordered_json& row, double kernel_s,
 // Seconds of all dispatches of a profile.
 double KernelSecondsOf(const nlohmann::ordered_json& profile);
 
-// "oneDNN 2.6.3 takes 0.80 of the time that Halyard takes".
+// "oneDNN 2.6.3 takes 0.80 of the time that Halyard takes", and of a library whose threads other
+// work interrupted that its times say little.
 std::vector<std::string> RivalVerdicts(const nlohmann::ordered_json& row);
 // A table of all rows that have rivals; empty when none has.
 std::string FormatRivals(const nlohmann::ordered_json& rows);

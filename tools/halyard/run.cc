@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/dtype.h"
 #include "base/escape_controls.h"
 #include "base/quantity.h"
 #include "tools/halyard/clock.h"
@@ -28,29 +29,49 @@ struct RunArguments {
   bool compile_shapes = false;
 };
 
-// "min -1.2, max 3.4, mean 0.1", and how many NaN there are beside what that is of; of a dtype
-// without a value form the bytes are counted.
-std::string Summary(const Tensor& tensor) {
-  const auto count = static_cast<size_t>(tensor.elements());
-  if (count == 0) return "no elements";
-  if (ElementBytes(tensor.dtype) == 0) return Counted(tensor.bytes.size(), "byte");
+// Of the elements that are numbers; of a dtype without a value form nothing is known.
+struct Summary {
   double min = INFINITY, max = -INFINITY, sum = 0;
-  size_t nan_count = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const double value = ElementAsDouble(tensor, i);
-    if (std::isnan(value)) {
-      ++nan_count;
-      continue;
+  size_t count = 0, nan_count = 0;
+  bool has_values = false;
+
+  explicit Summary(const Tensor& tensor)
+      : count(static_cast<size_t>(tensor.elements())), has_values(ElementBytes(tensor.dtype) != 0) {
+    for (size_t i = 0; has_values && i < count; ++i) {
+      const double value = ElementAsDouble(tensor, i);
+      if (std::isnan(value)) {
+        ++nan_count;
+        continue;
+      }
+      min = std::fmin(min, value);
+      max = std::fmax(max, value);
+      sum += value;
     }
-    min = std::fmin(min, value);
-    max = std::fmax(max, value);
-    sum += value;
   }
-  if (nan_count == count) return "all NaN";
+  bool has_numbers() const { return has_values && nan_count < count; }
+  double mean() const { return sum / static_cast<double>(count - nan_count); }
+};
+
+// "min -1.2, max 3.4, mean 0.1", and how many NaN there are beside what that is of.
+std::string FormatSummary(const Tensor& tensor, const Summary& summary) {
+  if (summary.count == 0) return "no elements";
+  if (!summary.has_values) return Counted(tensor.bytes.size(), "byte");
+  if (!summary.has_numbers()) return "all NaN";
   char text[96];
-  std::snprintf(text, sizeof(text), "min %.6g, max %.6g, mean %.6g", min, max,
-                sum / static_cast<double>(count - nan_count));
-  return nan_count == 0 ? text : std::to_string(nan_count) + " NaN, the others " + text;
+  std::snprintf(text, sizeof(text), "min %.6g, max %.6g, mean %.6g", summary.min, summary.max,
+                summary.mean());
+  return summary.nan_count == 0 ? text
+                                : std::to_string(summary.nan_count) + " NaN, the others " + text;
+}
+
+// JSON has no infinity: one is null, beside the text that names it.
+void AddSummary(const Summary& summary, Json* row) {
+  if (!summary.has_values) return;
+  (*row)["nan_count"] = summary.nan_count;
+  if (!summary.has_numbers()) return;
+  (*row)["min"] = summary.min;
+  (*row)["max"] = summary.max;
+  (*row)["mean"] = summary.mean();
 }
 
 // The files that --output-dir receives replace nothing that this run reads.
@@ -132,7 +153,15 @@ int RunModel(const RunArguments& options) {
     if (!options.output_dir.empty()) {
       WriteNpy(options.output_dir + file, tensor);
     }
-    Json row = {{"name", name}, {"dims", tensor.dims}, {"summary", Summary(tensor)}};
+    const Summary summary(tensor);
+    const std::string summary_text = FormatSummary(tensor, summary);
+    Json row = {{"name", name},
+                {"dtype", std::string(FormatDType(static_cast<DType>(tensor.dtype)))},
+                {"dims", tensor.dims},
+                {"size_bytes", tensor.bytes.size()},
+                {"summary", summary_text}};
+    AddSummary(summary, &row);
+    if (!options.output_dir.empty()) row["file"] = options.output_dir + file;
     std::string verdict;
     if (!options.expect_dir.empty()) {
       const Tensor expected = ReadTensor(options.expect_dir + file);
@@ -151,15 +180,14 @@ int RunModel(const RunArguments& options) {
         verdict = " differs: " + comparison.difference;
       if (!comparison.is_equal) {
         status = kDiffers;
-        std::fprintf(stderr, "halyard: error: %s: output '%s': %s\n", options.model.model.c_str(),
-                     EscapeControls(name).c_str(), comparison.difference.c_str());
+        PrintError(options.model.model + ": output '" + name + "': " + comparison.difference);
       }
     }
     json["outputs"].push_back(std::move(row));
     if (!options.model.json) {
       std::printf("output %s %s: %s%s\n", EscapeControls(name).c_str(),
-                  FormatDims(tensor.dims.data(), tensor.dims.size()).c_str(),
-                  Summary(tensor).c_str(), verdict.c_str());
+                  FormatDims(tensor.dims.data(), tensor.dims.size()).c_str(), summary_text.c_str(),
+                  verdict.c_str());
     }
   }
   if (options.model.json) {
