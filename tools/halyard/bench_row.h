@@ -2,6 +2,8 @@
 // One row of `halyard bench`: one model on one device, opened, checked, timed and profiled.
 #pragma once
 
+#include <cstdlib>
+#include <memory>
 #include <optional>
 
 #include "tools/halyard/bench_op.h"
@@ -33,7 +35,11 @@ class Runner {
   std::vector<Tensor> Results() const;
 
  private:
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
   void Reset();
+  std::vector<std::unique_ptr<void, Free>> memory_;  // of the inputs; a run may read it to its end
   hy::Session session_;
   std::vector<hy_tensor> calls_, outputs_;
 };
