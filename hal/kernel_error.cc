@@ -28,4 +28,15 @@ Status StatusFromErrorRecord(const ErrorRecord& record, std::string_view label,
                   record.reason, record.value, record.limit, where);
 }
 
+std::string DescribeDispatches(size_t count, const std::function<std::string_view(size_t)>& label) {
+  constexpr size_t kMostNamed = 8;
+  std::string text =
+      fmt::format("the submission of {} {}", count, count == 1 ? "dispatch" : "dispatches");
+  for (size_t i = 0; i < count && i < kMostNamed; ++i) {
+    text += fmt::format("{}'{}'", i == 0 ? ": " : ", ", label(i));
+  }
+  if (count > kMostNamed) text += fmt::format(" and {} more", count - kMostNamed);
+  return text;
+}
+
 }  // namespace halyard::hal

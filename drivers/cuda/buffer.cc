@@ -17,7 +17,7 @@ CudaBuffer::CudaBuffer(Ref<CudaDevice> device, hal::MemoryKind kind, CUdeviceptr
       release_(std::move(release)) {}
 
 CudaBuffer::~CudaBuffer() {
-  release_();
+  device_->context().Free(std::move(release_));
   device_->memory().Return(kind_, charged_bytes_);
 }
 

@@ -46,7 +46,7 @@ std::string InstalledLibraries() {
 // Reads attributes; one that cannot be read stays unknown.
 class Attributes {
  public:
-  explicit Attributes(const Context& context) : api_(context.api()), device_(context.device()) {}
+  explicit Attributes(Context& context) : api_(context.api()), device_(context.device()) {}
 
   hal::Field<int64_t> Get(CUdevice_attribute attribute, int64_t scale = 1) const {
     int value = 0;
@@ -67,7 +67,7 @@ class Attributes {
   CUdevice device_;
 };
 
-void DescribeIdentity(const Context& context, int64_t compute_capability, bool is_integrated,
+void DescribeIdentity(Context& context, int64_t compute_capability, bool is_integrated,
                       hal::Identity* out) {
   const CudaApi& api = context.api();
   char text[256] = "";
@@ -141,8 +141,8 @@ void DescribeNumerics(int64_t compute_capability, hal::Numerics* out) {
   out->has_integer_dot = {compute_capability >= 61, Source::kTable};
 }
 
-Status DescribeMemory(const Context& context, const Attributes& attributes,
-                      const CudaOptions& options, hal::Capabilities* out) {
+Status DescribeMemory(Context& context, const Attributes& attributes, const CudaOptions& options,
+                      hal::Capabilities* out) {
   const CudaApi& api = context.api();
   hal::Memory& memory = out->memory;
   size_t total = 0, available = 0;
@@ -267,7 +267,7 @@ std::vector<hal::MatrixShape> MatrixShapesOf(int64_t compute_capability) {
           {"f64", "f64", 8, 8, 4, Source::kTable}};
 }
 
-Result<hal::Capabilities> DescribeDevice(const Context& context, const Management& management,
+Result<hal::Capabilities> DescribeDevice(Context& context, const Management& management,
                                          const CudaOptions& options) {
   const CudaApi& api = context.api();
   Attributes attributes(context);

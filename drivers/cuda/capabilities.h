@@ -11,7 +11,7 @@
 namespace halyard::drivers::cuda {
 
 // The context need not be current.
-Result<hal::Capabilities> DescribeDevice(const Context& context, const Management& management,
+Result<hal::Capabilities> DescribeDevice(Context& context, const Management& management,
                                          const CudaOptions& options);
 
 // Lower-case hexadecimal digits in groups of 8-4-4-4-12, as Vulkan's deviceUUID reads too.

@@ -183,15 +183,8 @@ std::string CudaCommandBuffer::DescribeDispatch(uint32_t dispatch) const {
 }
 
 std::string CudaCommandBuffer::Describe() const {
-  constexpr size_t kMostNamed = 8;
-  std::string text = fmt::format("the submission of {} dispatches", dispatches_.size());
-  for (size_t i = 0; i < dispatches_.size() && i < kMostNamed; ++i) {
-    text += fmt::format("{}'{}'", i == 0 ? ": " : ", ", dispatches_[i].label);
-  }
-  if (dispatches_.size() > kMostNamed) {
-    text += fmt::format(" and {} more", dispatches_.size() - kMostNamed);
-  }
-  return text;
+  return hal::DescribeDispatches(
+      dispatches_.size(), [this](size_t i) -> std::string_view { return dispatches_[i].label; });
 }
 
 }  // namespace halyard::drivers::cuda

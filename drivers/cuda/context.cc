@@ -15,8 +15,8 @@ void Event::Destroy() const {
   context->Release();
 }
 
-Context::Current::Current(const Context& context) : api_(context.api()) {
-  status_ = api_.Check(api_.cuCtxPushCurrent_v2(context.handle()), "cuCtxPushCurrent");
+Context::Current::Current(Context& context) : api_(context.api()) {
+  status_ = context.Check(api_.cuCtxPushCurrent_v2(context.handle()), "cuCtxPushCurrent", "");
 }
 
 Context::Current::~Current() {
@@ -63,16 +63,37 @@ Status Context::health() const {
   return lost_;
 }
 
-Status Context::Lose(const Status& cause, std::string_view doing) {
+Status Context::LoseStalled(const Status& cause) { return Lose(cause, "", true); }
+
+Status Context::Lose(const Status& cause, std::string_view doing, bool is_stalled) {
   const std::string work = describe_ && !is_lost() ? describe_() : "";
   std::lock_guard lock(mutex_);
   if (!is_lost()) {
     lost_ = DeviceLost("'{}' is lost for this process{}{}: {}{}{}", path_,
                        doing.empty() ? "" : " during ", doing, cause.message(),
                        work.empty() ? "" : " In flight: ", work);
+    is_stalled_.store(is_stalled, std::memory_order_release);
     is_lost_.store(true, std::memory_order_release);
   }
   return lost_;
+}
+
+void Context::EndStall() {
+  std::vector<std::function<void()>> put_off;
+  {
+    std::lock_guard lock(mutex_);
+    is_stalled_.store(false, std::memory_order_release);
+    put_off.swap(put_off_);
+  }
+  for (const auto& free : put_off) free();
+}
+
+void Context::PutOff(std::function<void()> free) {
+  {
+    std::lock_guard lock(mutex_);
+    if (is_stalled()) return put_off_.push_back(std::move(free));
+  }
+  free();
 }
 
 Status Context::Check(CUresult result, const char* function, std::string_view doing) {
@@ -97,7 +118,7 @@ Result<Ref<Event>> Context::AcquireEvent(bool is_timed) {
     Current current(*this);
     HY_TRY(current.status());
     const unsigned int flags = CU_EVENT_BLOCKING_SYNC | (is_timed ? 0 : CU_EVENT_DISABLE_TIMING);
-    HY_CUDA_TRY(*api_, cuEventCreate, &handle, flags);
+    HY_TRY(Check(api_->cuEventCreate(&handle, flags), "cuEventCreate", ""));
     event = new Event;
     event->handle_ = handle;
     event->is_timed_ = is_timed;
@@ -130,11 +151,11 @@ Result<PinnedBlock> Context::AllocatePinned(int64_t size_bytes) {
   void* host = nullptr;
   // Never empty, so that every buffer has an address of its own.
   size_t bytes = static_cast<size_t>(std::max<int64_t>(size_bytes, 64));
-  HY_CUDA_TRY(*api_, cuMemHostAlloc, &host, bytes,
-              CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+  constexpr unsigned int kFlags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+  HY_TRY(Check(api_->cuMemHostAlloc(&host, bytes, kFlags), "cuMemHostAlloc", ""));
   PinnedBlock block{static_cast<uint8_t*>(host), 0, size_bytes};
-  Status status = api_->Check(api_->cuMemHostGetDevicePointer_v2(&block.device, host, 0),
-                              "cuMemHostGetDevicePointer");
+  Status status = Check(api_->cuMemHostGetDevicePointer_v2(&block.device, host, 0),
+                        "cuMemHostGetDevicePointer", "");
   if (!status.ok()) {
     api_->cuMemFreeHost(host);
     return status;
@@ -176,7 +197,7 @@ void Context::ReleasePinned(PinnedBlock block) {
       return;
     }
   }
-  FreePinned(block);
+  Free([this, block] { FreePinned(block); });
 }
 
 Result<RecordSlot> Context::AcquireRecord() {

@@ -64,7 +64,7 @@ class Context final : public RefCounted {
   // go on when it fails.
   class Current {
    public:
-    explicit Current(const Context& context);
+    explicit Current(Context& context);
     ~Current();
     Current(const Current&) = delete;
     Current& operator=(const Current&) = delete;
@@ -84,7 +84,19 @@ class Context final : public RefCounted {
   Status health() const;
   bool is_lost() const { return is_lost_.load(std::memory_order_acquire); }
   // The context is unusable. `doing`: what was going on, for people. Returns what health() says.
-  Status Lose(const Status& cause, std::string_view doing);
+  Status Lose(const Status& cause, std::string_view doing) { return Lose(cause, doing, false); }
+  // The same for a device that ends nothing any more and may still touch what it was given. From
+  // here to EndStall whatever would wait for the device inside the driver is put off.
+  Status LoseStalled(const Status& cause);
+  bool is_stalled() const { return is_stalled_.load(std::memory_order_acquire); }
+  // Everything that it was given has ended after all.
+  void EndStall();
+  // Calls `free`: now, or when the stall ends, which may be never.
+  template <typename Function>
+  void Free(Function free) {
+    if (!is_stalled()) return free();
+    PutOff(std::move(free));
+  }
   // What Lose asks for the work that may be at fault; before the context is used by others.
   void SetDescription(std::function<std::string()> describe) { describe_ = std::move(describe); }
   // OK, or the failure of a call; one that a context does not survive also loses it.
@@ -101,7 +113,7 @@ class Context final : public RefCounted {
   Result<RecordSlot> AcquireRecord();
   void ReleaseRecord(RecordSlot slot);
 
-  // A pinned allocation of its own, freed by FreePinned.
+  // A pinned allocation of its own, freed by FreePinned, which waits for the device.
   Result<PinnedBlock> AllocatePinned(int64_t size_bytes);
   void FreePinned(PinnedBlock block);
 
@@ -112,6 +124,8 @@ class Context final : public RefCounted {
   Context(std::shared_ptr<const CudaApi> api, CUdevice device, CUcontext handle, std::string path);
   ~Context() override;
   void ReturnEvent(Event* event);
+  void PutOff(std::function<void()> free);
+  Status Lose(const Status& cause, std::string_view doing, bool is_stalled);
 
   static constexpr int kSmallestClass = 12, kLargestClass = 25;  // 4 KiB to 32 MiB
 
@@ -121,9 +135,10 @@ class Context final : public RefCounted {
   const std::string path_;
   std::function<std::string()> describe_;
 
-  std::atomic<bool> is_lost_{false};
+  std::atomic<bool> is_lost_{false}, is_stalled_{false};
   mutable std::mutex mutex_;  // everything below
   Status lost_;
+  std::vector<std::function<void()>> put_off_;
   Event* free_events_[2] = {};  // without and with time
   std::array<std::vector<PinnedBlock>, kLargestClass + 1> free_blocks_;
   std::vector<PinnedBlock> record_slabs_;

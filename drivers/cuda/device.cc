@@ -45,7 +45,7 @@ Result<Ref<CudaDevice>> CudaDevice::Open(std::shared_ptr<const CudaApi> api, uin
             Memory::Create(context, capabilities.memory.limit_bytes.value));
   const auto lanes = static_cast<uint32_t>(options.compute_queues + options.copy_queues);
   HY_ASSIGN(std::shared_ptr<Scheduler> scheduler,
-            Scheduler::Create(context, lanes, options.poll_us, &LaunchWork));
+            Scheduler::Create(context, lanes, options, &LaunchWork));
   return MakeRef<CudaDevice>(std::move(context), options, std::move(management),
                              std::move(capabilities), std::move(memory), std::move(scheduler));
 }

@@ -68,8 +68,10 @@ CudaExecutable::CudaExecutable(Ref<CudaDevice> device) : device_(std::move(devic
 
 CudaExecutable::~CudaExecutable() {
   Context& context = device_->context();
-  Context::Current current(context);
-  for (CUmodule module : modules_) context.api().cuModuleUnload(module);
+  context.Free([&context, modules = std::move(modules_)] {
+    Context::Current current(context);
+    for (CUmodule module : modules) context.api().cuModuleUnload(module);
+  });
 }
 
 hal::Device* CudaExecutable::device() const { return device_.get(); }
@@ -211,11 +213,14 @@ Result<CudaExecutable::Kernel> CudaExecutable::LoadKernel(CUmodule module,
   }
   if (api.cuFuncGetParamInfo) {
     const size_t count = size_t{source.binding_count} + source.scalar_count + 2;
-    size_t offset = 0, bytes = 0;
-    const bool has_last =
-        api.cuFuncGetParamInfo(kernel.function, count - 1, &offset, &bytes) == CUDA_SUCCESS;
-    const bool has_more =
-        api.cuFuncGetParamInfo(kernel.function, count, &offset, &bytes) == CUDA_SUCCESS;
+    const auto has = [&](size_t index) -> Result<bool> {
+      size_t offset = 0, bytes = 0;
+      const CUresult result = api.cuFuncGetParamInfo(kernel.function, index, &offset, &bytes);
+      if (result != CUDA_ERROR_INVALID_VALUE) HY_TRY(doing(result, "cuFuncGetParamInfo"));
+      return result == CUDA_SUCCESS;
+    };
+    HY_ASSIGN(const bool has_last, has(count - 1));
+    HY_ASSIGN(const bool has_more, has(count));
     if (!has_last || has_more) {
       return DataLoss("Kernel '{}' does not take {} bindings, {} scalars and two more parameters.",
                       name, source.binding_count, source.scalar_count);

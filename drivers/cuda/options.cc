@@ -14,6 +14,7 @@ constexpr hal::OptionRow<CudaOptions> kOptionRows[] = {
     {"graph_commands", &CudaOptions::graph_commands, 1, INT64_MAX},
     {"dependent_launch", &CudaOptions::dependent_launch, 0, 1},
     {"poll_us", &CudaOptions::poll_us, 0, 1000000},
+    {"wait_limit_s", &CudaOptions::wait_limit_s, 0, 1000000},
 };
 
 }  // namespace

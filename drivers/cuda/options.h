@@ -21,6 +21,8 @@ struct CudaOptions {
   int64_t dependent_launch = 1;
   // "poll_us": how long a waiting caller asks for events before it sleeps.
   int64_t poll_us = 2000;
+  // "wait_limit_s": a device that holds work and ends none for so long is lost; 0: never.
+  int64_t wait_limit_s = 600;
   // HALYARD_VALIDATE: waits for each dispatch before it launches the next, so that a fault has the
   // name of the one at fault.
   bool is_serial = false;

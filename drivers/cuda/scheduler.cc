@@ -26,11 +26,19 @@ void Pause() {
 #endif
 }
 
+// Whether the GPU waits for a point that has not come to its end: then it is another work, perhaps
+// of another device, that holds this one up.
+bool IsHeldUp(const Work& work) {
+  return std::any_of(work.waits.begin(), work.waits.end(), [](const Work::Wait& wait) {
+    return wait.promise && wait.semaphore->value() < wait.value && wait.semaphore->status().ok();
+  });
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Scheduler>> Scheduler::Create(Ref<Context> context, uint32_t lanes,
-                                                     int64_t poll_us, Launch launch) {
-  std::shared_ptr<Scheduler> scheduler(new Scheduler(context, poll_us, launch));
+                                                     const CudaOptions& options, Launch launch) {
+  std::shared_ptr<Scheduler> scheduler(new Scheduler(context, options, launch));
   Context::Current current(*context);
   HY_TRY(current.status());
   for (uint32_t i = 0; i < lanes; ++i) {
@@ -255,12 +263,24 @@ bool Scheduler::Poll(Lane& lane) {
             failure = context_->Lose(api.Check(result, "cuEventQuery"), "");
           }
         }
+        Work* abandoned = nullptr;
         if (!failure.ok()) {
           // Whatever still runs must end before its buffers go.
-          api.cuStreamSynchronize(lane.stream);
+          if (context_->is_stalled()) {
+            abandoned = Acquire();
+            work->MovePayloadTo(*abandoned);
+          } else {
+            api.cuStreamSynchronize(lane.stream);
+          }
           work->SetFailure(failure);
         }
         lock.lock();
+        if (abandoned) {
+          lane.abandoned.Push(abandoned);
+          ++abandoned_count_;
+          ArmLocked(lane);
+        }
+        ++ended_count_;
         ended.Push(lane.in_flight.Pop());
       }
       lock.unlock();
@@ -342,6 +362,13 @@ void Scheduler::Drain() {
 
 void Scheduler::ArmLocked(Lane& lane) {
   lane.is_armed = true;
+  if (stall_watch_.is_on() && !stall_thread_.joinable() && !is_stopping_) {
+    try {
+      stall_thread_ = std::thread([self = shared_from_this()] { self->WatchForStall(); });
+    } catch (const std::system_error&) {
+      // Whoever waits looks for a stall.
+    }
+  }
   if (lane.thread.joinable()) return lane.changed.notify_one();
   if (is_stopping_) return;
   try {
@@ -403,6 +430,20 @@ void Scheduler::Serve(Lane& lane) {
       if (Poll(lane)) std::this_thread::yield();
       lock.lock();
       if (done_.empty()) continue;
+    } else if (Work* abandoned = lane.abandoned.front()) {
+      Ref<Event> event = Ref<Event>::Share(abandoned->event.get());
+      lock.unlock();
+      {
+        Context::Current current(*context_);
+        context_->api().cuEventSynchronize(event->handle());
+      }
+      event.reset();
+      lock.lock();
+      lane.abandoned.Pop();
+      lock.unlock();
+      EndAbandoned(abandoned);
+      lock.lock();
+      continue;
     } else {
       if (lane.in_flight.empty() && lane.ready.empty()) lane.is_armed = false;
       lane.changed.wait(lock);
@@ -412,6 +453,54 @@ void Scheduler::Serve(Lane& lane) {
     Drain();
     Pump();
     Drain();
+    lock.lock();
+  }
+}
+
+void Scheduler::EndAbandoned(Work* work) {
+  const auto device = Ref<CudaDevice>::Share(work->device.get());
+  Recycle(work);
+  bool is_last;
+  {
+    std::lock_guard lock(mutex_);
+    is_last = --abandoned_count_ == 0;
+  }
+  if (is_last) context_->EndStall();
+}
+
+void Scheduler::LookForStall() {
+  for (const auto& lane : lanes_) Poll(*lane);
+  if (!context_->is_lost() && stall_watch_.is_on()) {
+    size_t queue = 0;
+    bool is_stalled = false;
+    {
+      std::lock_guard lock(mutex_);
+      const Work* work = nullptr;
+      for (; queue < lanes_.size(); ++queue) {
+        work = lanes_[queue]->in_flight.front();
+        if (work && !IsHeldUp(*work)) break;
+      }
+      is_stalled = stall_watch_.Look(queue < lanes_.size(), ended_count_);
+    }
+    if (is_stalled) {
+      const Status cause =
+          DeviceLost("Queue {} ended no work for {} s, the limit of option 'wait_limit_s'.", queue,
+                     wait_limit_s_);
+      context_->LoseStalled(cause).Ignore();
+      for (const auto& lane : lanes_) Poll(*lane);
+    }
+  }
+  if (context_->is_lost()) Pump();
+  Drain();
+}
+
+void Scheduler::WatchForStall() {
+  std::unique_lock lock(mutex_);
+  while (!is_stopping_) {
+    stall_thread_ends_.wait_for(lock, stall_watch_.period());
+    if (is_stopping_) return;
+    lock.unlock();
+    LookForStall();
     lock.lock();
   }
 }
@@ -448,6 +537,7 @@ Status Scheduler::Wait(std::span<const hal::SemaphorePoint> points, hal::WaitMod
     if (!wait.Sleep(look) && !wait.is_done() && look == deadline) {
       return DeadlineExceeded("The semaphores were not reached within {} ns.", timeout_ns);
     }
+    if (!wait.is_done()) LookForStall();
   }
   return wait.Take(out_index);
 }
@@ -471,6 +561,8 @@ void Scheduler::Stop() {
       if (lane->thread.joinable()) threads.push_back(std::move(lane->thread));
       lane->changed.notify_all();
     }
+    if (stall_thread_.joinable()) threads.push_back(std::move(stall_thread_));
+    stall_thread_ends_.notify_all();
   }
   for (std::thread& thread : threads) JoinOrLeave(thread);
 }

@@ -10,6 +10,10 @@
 // themselves; one thread per lane sleeps until the oldest event otherwise, and is started when
 // there is first need of it. Host calls run on that thread, between the works before and behind
 // them. No thread spins when nobody waits, and nothing is called from inside the CUDA driver.
+//
+// A device that has stopped ending work leaves those threads in the driver for ever. One more
+// thread therefore looks now and then; after the limit the device is lost, what it may still touch
+// stays alive (`abandoned`) and everybody is told.
 #pragma once
 
 #include <condition_variable>
@@ -19,8 +23,10 @@
 #include <thread>
 #include <vector>
 
+#include "drivers/cuda/options.h"
 #include "drivers/cuda/work.h"
 #include "hal/point_wait.h"
+#include "hal/stall_watch.h"
 
 namespace halyard::drivers::cuda {
 
@@ -37,7 +43,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   using Launch = Launched (*)(Work& work, CUstream stream);
 
   static Result<std::shared_ptr<Scheduler>> Create(Ref<Context> context, uint32_t lanes,
-                                                   int64_t poll_us, Launch launch);
+                                                   const CudaOptions& options, Launch launch);
   ~Scheduler();
 
   // Work to fill in; goes back through Enqueue or Recycle.
@@ -58,6 +64,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     CUstream stream = nullptr;
     WorkList ready;      // all waits over, not launched
     WorkList in_flight;  // in the order of the stream
+    WorkList abandoned;  // payloads of works that were in flight when the device stalled
     bool is_launching = false;
     bool is_pumped_again = false;  // somebody asked for launches while they were going on
     bool is_polling = false;
@@ -67,8 +74,12 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     std::thread thread;
   };
 
-  Scheduler(Ref<Context> context, int64_t poll_us, Launch launch)
-      : context_(std::move(context)), poll_us_(poll_us), launch_(launch) {}
+  Scheduler(Ref<Context> context, const CudaOptions& options, Launch launch)
+      : context_(std::move(context)),
+        poll_us_(options.poll_us),
+        wait_limit_s_(options.wait_limit_s),
+        launch_(launch),
+        stall_watch_(options.wait_limit_s) {}
 
   static void OnWaitDone(hal::SemaphoreWaiter* waiter, const Status& status);
   void CancelWaits(Work* work);
@@ -87,9 +98,12 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   bool IsIdle();
   bool CanCallLocked(const Lane& lane) const;
   void Serve(Lane& lane);
+  void LookForStall();
+  void WatchForStall();
+  void EndAbandoned(Work* work);
 
   const Ref<Context> context_;
-  const int64_t poll_us_;
+  const int64_t poll_us_, wait_limit_s_;
   const Launch launch_;
 
   std::mutex mutex_;  // everything below
@@ -97,6 +111,11 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   WorkList done_;
   bool is_delivering_ = false;
   bool is_stopping_ = false;
+  uint64_t ended_count_ = 0;  // works that left their streams
+  int64_t abandoned_count_ = 0;
+  hal::StallWatch stall_watch_;
+  std::thread stall_thread_;
+  std::condition_variable stall_thread_ends_;
   Work* free_ = nullptr;
 };
 

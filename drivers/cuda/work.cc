@@ -5,6 +5,17 @@
 
 namespace halyard::drivers::cuda {
 
+void Work::MovePayloadTo(Work& other) {
+  other.device = Ref<CudaDevice>::Share(device.get());
+  other.event = Ref<Event>::Share(event.get());
+  other.commands = std::move(commands);
+  other.replay = std::exchange(replay, nullptr);
+  other.bound = std::move(bound);
+  other.bytes = std::exchange(bytes, {});
+  other.time_start = std::move(time_start);
+  other.time_end = std::move(time_end);
+}
+
 void Work::ReleasePayload() {
   if (replay) commands->ReleaseReplay(std::exchange(replay, nullptr));
   commands.reset();

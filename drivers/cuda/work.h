@@ -75,6 +75,9 @@ struct Work {
     std::lock_guard lock(mutex);
     return !status.ok();
   }
+  // Leaves `other`, fresh, with what a device that stalled may still touch, and the event behind
+  // it.
+  void MovePayloadTo(Work& other);
   // Gives up what the operation itself used; the signals stay.
   void ReleasePayload();
 };

@@ -266,4 +266,9 @@ Status VulkanCommandBuffer::FailureOf(const Instance& instance) const {
   return hal::StatusFromErrorRecord(error, info.label, info.executable->entries()[info.entry]);
 }
 
+std::string VulkanCommandBuffer::Describe() const {
+  return hal::DescribeDispatches(
+      dispatches_.size(), [this](size_t i) -> std::string_view { return dispatches_[i].label; });
+}
+
 }  // namespace halyard::drivers::vulkan

@@ -57,6 +57,8 @@ class VulkanCommandBuffer final : public hal::CommandBuffer {
   void ReturnInstance(Instance* instance);
   // What the kernels of that submission reported.
   Status FailureOf(const Instance& instance) const;
+  // "the submission of 3 dispatches: 'a', 'b', 'c'", for messages.
+  std::string Describe() const;
 
  private:
   // A kernel, or a barrier when `pipeline` is null.

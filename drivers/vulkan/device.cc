@@ -24,6 +24,7 @@ constexpr int64_t kKeptStagingBytes = 64 << 10;
 // Sleeping and waking costs some 40 us, which the run of a small model would feel; a device on the
 // processor needs the time of a polling thread itself.
 constexpr int64_t kSpinUs = 5000, kCpuSpinUs = 20;
+constexpr int64_t kWaitLimitS = 600;
 
 MemoryUse UseOf(hal::MemoryKind kind) {
   return kind == hal::MemoryKind::kDevice ? MemoryUse::kDevice : MemoryUse::kHost;
@@ -52,7 +53,12 @@ Result<Ref<VulkanDevice>> VulkanDevice::Open(const PhysicalDevice& physical, uin
   scheduling.spin_us = options.spin_us >= 0 ? options.spin_us
                        : physical.is_cpu()  ? kCpuSpinUs
                                             : kSpinUs;
+  // What a processor runs ends as surely as the host's own loops, and may take long.
+  scheduling.wait_limit_s = options.wait_limit_s >= 0 ? options.wait_limit_s
+                            : physical.is_cpu()       ? 0
+                                                      : kWaitLimitS;
   scheduling.lose_at = options.lose_at;
+  scheduling.hang_at = options.hang_at;
   HY_ASSIGN(device->scheduler_, Scheduler::Make(device->handle_, scheduling));
   if (options.memory_limit > 0) device->memory_limit_bytes_ = options.memory_limit;
   device->capabilities_ =

@@ -10,7 +10,9 @@ constexpr hal::OptionRow<VulkanOptions> kOptionRows[] = {
     {"queues", &VulkanOptions::queues, 0, 64},
     {"memory_limit", &VulkanOptions::memory_limit, 0, INT64_MAX},
     {"spin_us", &VulkanOptions::spin_us, -1, 1000000},
+    {"wait_limit_s", &VulkanOptions::wait_limit_s, -1, 1000000},
     {"lose_at", &VulkanOptions::lose_at, 0, INT64_MAX},
+    {"hang_at", &VulkanOptions::hang_at, 0, INT64_MAX},
     {"fail_allocation", &VulkanOptions::fail_allocation, 0, INT64_MAX},
 };
 

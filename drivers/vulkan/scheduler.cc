@@ -43,7 +43,27 @@ void Pause() {
 #endif
 }
 
+VkResult WaitForValue(const DeviceHandle& device, VkSemaphore timeline, uint64_t value,
+                      std::chrono::nanoseconds patience) {
+  auto info = Typed<VkSemaphoreWaitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
+  info.semaphoreCount = 1;
+  info.pSemaphores = &timeline;
+  info.pValues = &value;
+  return device.vk.vkWaitSemaphores(device.device, &info, static_cast<uint64_t>(patience.count()));
+}
+
 }  // namespace
+
+void Work::MovePayloadTo(Work& other) {
+  other.device = Ref<VulkanDevice>::Share(device.get());
+  other.commands = std::move(commands);
+  other.instance = std::exchange(instance, nullptr);
+  other.buffers = std::move(buffers);
+  std::swap(other.own, own);
+  std::swap(other.staging, staging);
+  other.timer.swap(timer);
+  other.point = point;
+}
 
 thread_local Scheduler::Activity* Scheduler::t_activity_ = nullptr;
 thread_local const Scheduler* Scheduler::t_owner_ = nullptr;
@@ -64,7 +84,8 @@ Scheduler::Scheduler(std::shared_ptr<DeviceHandle> handle, const SchedulerOption
     : id_(g_next_id.fetch_add(1, std::memory_order_relaxed)),
       options_(options),
       handle_(std::move(handle)),
-      lanes_(options.lanes) {}
+      lanes_(options.lanes),
+      stall_watch_(options.wait_limit_s) {}
 
 Scheduler::~Scheduler() { Stop(); }
 
@@ -81,20 +102,23 @@ Status Scheduler::MakeQueues() {
   bool has_transfer = device.transfer_family != device.compute_family;
   queue_count_ = compute + has_transfer;
   transfer_queue_ = has_transfer ? compute : UINT32_MAX;
+  auto type = Typed<VkSemaphoreTypeCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
+  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+  auto info = Typed<VkSemaphoreCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO);
+  info.pNext = &type;
+  const auto make = [&](VkSemaphore* timeline) {
+    return StatusFromVk(device.vk.vkCreateSemaphore(device.device, &info, nullptr, timeline),
+                        "vkCreateSemaphore");
+  };
   for (uint32_t q = 0; q < queue_count_; ++q) {
     if (q == transfer_queue_) {
       device.vk.vkGetDeviceQueue(device.device, device.transfer_family, 0, &queues_[q].handle);
     } else {
       device.vk.vkGetDeviceQueue(device.device, device.compute_family, q, &queues_[q].handle);
     }
-    auto type = Typed<VkSemaphoreTypeCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
-    type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
-    auto info = Typed<VkSemaphoreCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO);
-    info.pNext = &type;
-    HY_TRY(StatusFromVk(
-        device.vk.vkCreateSemaphore(device.device, &info, nullptr, &queues_[q].timeline),
-        "vkCreateSemaphore"));
+    HY_TRY(make(&queues_[q].timeline));
   }
+  if (options_.hang_at > 0) HY_TRY(make(&never_));
   for (size_t i = 0; i < lanes_.size(); ++i) lanes_[i].queue = static_cast<uint32_t>(i) % compute;
   return OkStatus();
 }
@@ -270,6 +294,12 @@ void Scheduler::SubmitLocked(Lane& lane, Work* work, Effects* effects) {
     stages[wait_count] = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     values[wait_count++] = values[other];
   }
+  ++submission_count_;
+  if (submission_count_ == options_.hang_at) {
+    semaphores[wait_count] = never_;
+    stages[wait_count] = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    values[wait_count++] = 1;
+  }
   const uint64_t signal = queue.submitted + 1;
   auto timeline =
       Typed<VkTimelineSemaphoreSubmitInfo>(VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
@@ -289,7 +319,6 @@ void Scheduler::SubmitLocked(Lane& lane, Work* work, Effects* effects) {
   info.pCommandBuffers = commands;
   info.signalSemaphoreCount = 1;
   info.pSignalSemaphores = &queue.timeline;
-  ++submission_count_;
   VkResult result = submission_count_ == options_.lose_at
                         ? VK_ERROR_DEVICE_LOST
                         : handle_->vk.vkQueueSubmit(queue.handle, 1, &info, VK_NULL_HANDLE);
@@ -347,7 +376,50 @@ void Scheduler::LoseLocked(const Status& status) {
   lost_ = status;
   is_lost_.store(true, std::memory_order_release);
   // Returns at once when the device is really gone; what it used may then be taken back.
-  (void)handle_->vk.vkDeviceWaitIdle(handle_->device);
+  if (!is_stalled_) (void)handle_->vk.vkDeviceWaitIdle(handle_->device);
+}
+
+// True when the device is lost from here on.
+bool Scheduler::LookForStall() {
+  std::lock_guard lock(mutex_);
+  if (!stall_watch_.is_on() || !lost_.ok()) return false;
+  PollLocked();
+  uint64_t ended = 0;
+  uint32_t busy = queue_count_;
+  for (uint32_t q = 0; q < queue_count_; ++q) {
+    ended += queues_[q].completed;
+    if (queues_[q].submitted > queues_[q].completed) busy = std::min(busy, q);
+  }
+  if (!stall_watch_.Look(busy < queue_count_, ended) || !lost_.ok()) return false;
+  is_stalled_ = true;
+  LoseLocked(
+      DeviceLost("'{}' is lost for this process: Hardware queue {} ended no work for {} s, "
+                 "the limit of option 'wait_limit_s'. In flight: {}.",
+                 options_.path, busy, options_.wait_limit_s, DescribeInFlightLocked()));
+  return true;
+}
+
+std::string Scheduler::DescribeInFlightLocked() const {
+  constexpr int kMostNamed = 4;
+  std::string text;
+  int named = 0, others = 0;
+  for (const Work* work = in_flight_.first; work; work = work->next) {
+    if (!work->commands || named == kMostNamed) {
+      ++others;
+      continue;
+    }
+    text += fmt::format("{}{}", named++ == 0 ? "" : "; ", work->commands->Describe());
+  }
+  if (others > 0) text += fmt::format("{}{} other works", text.empty() ? "" : "; ", others);
+  return text;
+}
+
+void Scheduler::AbandonPayloadLocked(Work* work) {
+  Work* payload = free_ ? std::exchange(free_, free_->next) : new Work;
+  work->MovePayloadTo(*payload);
+  queues_[payload->point.queue].abandoned.Push(payload);
+  WatchLocked(payload->point.queue);
+  queues_[payload->point.queue].changed.notify_one();
 }
 
 bool Scheduler::CanCollectLocked(const Work& work) const {
@@ -392,6 +464,7 @@ bool Scheduler::Retire() {
         --lanes_[work->lane].in_flight;
         in_flight_count_.fetch_sub(1, std::memory_order_relaxed);
         if (work->outcome.ok()) work->outcome = lost_;
+        if (is_stalled_) AbandonPayloadLocked(work);
       }
       effects.done = collected;
       // Host calls may have waited for the lane.
@@ -470,7 +543,21 @@ void Scheduler::RunWatcher(uint32_t q) {
   HardwareQueue& queue = queues_[q];
   const RunningThread running(this);
   std::unique_lock lock(mutex_);
+  // Long enough to cost nothing, short enough to notice a device that was lost elsewhere.
+  std::chrono::nanoseconds patience = std::chrono::milliseconds(500);
+  if (stall_watch_.is_on()) patience = std::min(patience, stall_watch_.period());
   while (!is_stopping_) {
+    if (queue.in_flight == 0 && !queue.abandoned.empty()) {
+      const uint64_t value = queue.abandoned.first->point.value;
+      lock.unlock();
+      const bool is_over = WaitForValue(*handle_, queue.timeline, value, patience) != VK_TIMEOUT;
+      lock.lock();
+      Work* ended = is_over ? queue.abandoned.Pop() : nullptr;
+      lock.unlock();
+      if (ended) Recycle(ended);
+      lock.lock();
+      continue;
+    }
     if (queue.in_flight == 0 || !queue.is_watched) {
       queue.is_watched = false;
       queue.is_idle = true;
@@ -481,16 +568,11 @@ void Scheduler::RunWatcher(uint32_t q) {
       continue;
     }
     const uint64_t value = queue.completed + 1;
-    auto info = Typed<VkSemaphoreWaitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
-    info.semaphoreCount = 1;
-    info.pSemaphores = &queue.timeline;
-    info.pValues = &value;
-    // Long enough to cost nothing, short enough to notice a device that was lost elsewhere.
-    constexpr uint64_t kPatienceNs = 500'000'000;
     bool is_sound = lost_.ok() && queue.submitted >= value;
     lock.unlock();
     VkResult result =
-        is_sound ? handle_->vk.vkWaitSemaphores(handle_->device, &info, kPatienceNs) : VK_SUCCESS;
+        is_sound ? WaitForValue(*handle_, queue.timeline, value, patience) : VK_SUCCESS;
+    if (result == VK_TIMEOUT && LookForStall()) result = VK_SUCCESS;
     if (result < VK_SUCCESS) {
       std::lock_guard relock(mutex_);
       LoseLocked(DeviceLost("'{}' was lost while submission {} ran: {}.", options_.path, value,
@@ -561,6 +643,7 @@ Status Scheduler::Wait(std::span<const hal::SemaphorePoint> points, hal::WaitMod
       in_time = wait.Sleep(deadline);
     } else {
       (void)wait.Sleep(std::min(deadline, hal::DeadlineAfter(kLookNs)));
+      LookForStall();
       Retire();
       in_time = std::chrono::steady_clock::now() < deadline;
     }
@@ -653,6 +736,7 @@ void Scheduler::Stop() {
   for (uint32_t q = 0; q < queue_count_; ++q) {
     device.vk.vkDestroySemaphore(device.device, queues_[q].timeline, nullptr);
   }
+  device.vk.vkDestroySemaphore(device.device, never_, nullptr);
   while (free_) {
     Work* work = std::exchange(free_, free_->next);
     for (Work::OwnCommands& own : work->own) {

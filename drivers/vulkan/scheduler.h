@@ -8,7 +8,8 @@
 // is submitted. Every hardware queue has one timeline; a work is done when its value is reached.
 // Whoever waits for this device looks at the timelines; when nobody does, a thread per hardware
 // queue sleeps in the driver until the next value. HAL semaphores are signalled on the host, after
-// the error records have been read.
+// the error records have been read. Those threads also notice when the device has stopped ending
+// work: after the limit it is lost, and what it may still touch stays alive (`abandoned`).
 #pragma once
 
 #include <condition_variable>
@@ -21,6 +22,7 @@
 #include "drivers/vulkan/device_handle.h"
 #include "drivers/vulkan/work.h"
 #include "hal/point_wait.h"
+#include "hal/stall_watch.h"
 
 namespace halyard::drivers::vulkan {
 
@@ -28,7 +30,10 @@ struct SchedulerOptions {
   std::string path;  // of the device, for messages
   uint32_t lanes = 1;
   int64_t spin_us = 0;
-  int64_t lose_at = 0;  // see VulkanOptions
+  // See VulkanOptions.
+  int64_t wait_limit_s = 0;
+  int64_t lose_at = 0;
+  int64_t hang_at = 0;
 };
 
 class Scheduler : public std::enable_shared_from_this<Scheduler> {
@@ -68,6 +73,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     uint64_t submitted = 0;
     uint64_t completed = 0;  // as last seen
     uint32_t in_flight = 0;
+    WorkList abandoned;       // payloads of works that were in flight when the device stalled
     bool is_watched = false;  // the thread is to notice the end of what is in flight
     bool is_idle = false;     // the thread sleeps
     std::condition_variable changed;
@@ -107,6 +113,9 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void SubmitLocked(Lane& lane, Work* work, Effects* effects);
   void PollLocked();
   void LoseLocked(const Status& status);
+  bool LookForStall();
+  void AbandonPayloadLocked(Work* work);
+  std::string DescribeInFlightLocked() const;
   bool CanCollectLocked(const Work& work) const;
   bool Retire();
   void End(Work* work);
@@ -136,6 +145,9 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   int64_t submission_count_ = 0;
   Status lost_;
   std::atomic<bool> is_lost_{false};
+  bool is_stalled_ = false;  // lost, and may still touch what it was given
+  hal::StallWatch stall_watch_;
+  VkSemaphore never_ = VK_NULL_HANDLE;  // of hang_at
   bool is_stopping_ = false;
   WorkList host_calls_;
   std::condition_variable host_call_arrived_;

@@ -69,6 +69,9 @@ struct Work {
 
   Work* next = nullptr;  // of a lane, of the works in flight, of a list of done works, or free
 
+  // Leaves `other`, fresh, with what a device that stalled may still touch.
+  void MovePayloadTo(Work& other);
+
   VkCommandBuffer native() const {
     return kind == WorkKind::kCommands ? instance->commands : own[is_transfer].commands;
   }
