@@ -51,6 +51,7 @@ class Measurer {
     std::vector<Dispatch> dispatches;
   };
   // Median seconds per candidate, measured interleaved (A B C A B C ...), each after a warm-up.
+  // Infinite for one whose code the device refuses, unless it refuses all.
   virtual Result<std::vector<double>> Measure(uint32_t device,
                                               std::span<const Candidate> candidates) = 0;
   // What a library of the device's vendor proposes for a product (hal::Device::ProposeMatmuls), and

@@ -200,7 +200,7 @@ Result<program::Program> CompileNow(const Instance& instance, const CompileJob& 
         {"placement", path, fmt::format("'auto' leaves it out: {}.", reason)});
   }
   HY_TRY(program::Verify(program).WithContext("checking what the compiler made"));
-  if (cache == nullptr) return std::move(program);
+  if (cache == nullptr || measurer.has_run_short()) return std::move(program);
   Timer store_timer;
   if (const Status stored = cache->StoreProgram(key, program); !stored.ok()) {
     instance.Log(LogLevel::kWarning, "the program is not cached: " + stored.ToLine());
@@ -408,7 +408,10 @@ Result<std::shared_ptr<LoadedProgram>> LoadSaved(std::shared_ptr<Instance> insta
   return loaded;
 }
 
-Result<std::shared_ptr<LoadedProgram>> Compile(std::shared_ptr<Instance> instance, CompileJob job) {
+namespace {
+
+Result<std::shared_ptr<LoadedProgram>> CompileOnce(const std::shared_ptr<Instance>& instance,
+                                                   CompileJob job) {
   std::vector<Phase> phases;
   const CompileJob asked = job;
   if (job.should_stop && job.should_stop()) return Aborted("Compiling was stopped.");
@@ -467,6 +470,24 @@ Result<std::shared_ptr<LoadedProgram>> Compile(std::shared_ptr<Instance> instanc
         });
   }
   return loaded;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<LoadedProgram>> Compile(std::shared_ptr<Instance> instance, CompileJob job) {
+  const auto count_lost = [&job] {
+    return std::count_if(job.devices.begin(), job.devices.end(),
+                         [](const Ref<hal::Device>& device) { return !device->health().ok(); });
+  };
+  for (;;) {
+    const auto lost = count_lost();
+    auto made = CompileOnce(instance, job);
+    // Once more without the devices that were lost meanwhile, as the policy says.
+    if (made.status().code() != StatusCode::kDeviceLost || count_lost() == lost ||
+        instance->options().on_missing_device == FallbackPolicy::kError) {
+      return made;
+    }
+  }
 }
 
 }  // namespace halyard::runtime

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <limits>
 
 #include "base/hash.h"
 #include "runtime/device_target.h"
@@ -24,6 +25,7 @@ constexpr double kBudgetSeconds = 0.012;  // per candidate, beyond the minimum o
 constexpr double kMinSampleSeconds = 100e-6;
 constexpr int kMaxRepeats = 256;
 constexpr double kHopeless = 2.0;  // times the best first sample
+constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kRecordingSeconds = 150e-6;
 constexpr int kMaxRunsOfRecording = 20;
 constexpr int64_t kColdBytes = 128 << 20;  // more than the caches of a GPU keep
@@ -43,11 +45,24 @@ class Race {
     HY_ASSIGN(semaphore_, device_.CreateSemaphore(0));
     HY_TRY(MakeBuffers());
     if (TargetOf(device_).kind != TargetKind::kCpu) HY_TRY(ChooseRuns());
+    Status refusal;
+    size_t refused = 0;
     for (size_t i = 0; i < candidates_.size(); ++i) {
-      HY_TRY_CONTEXT(Prepare(candidates_[i]), "preparing candidate {} of {}", i,
-                     candidates_.size());
+      const Status prepared = Prepare(candidates_[i]);
+      if (prepared.ok()) continue;
+      refusal =
+          prepared.WithContext(fmt::format("preparing candidate {} of {}", i, candidates_.size()));
+      if (!IsOfTheCode(prepared)) return refusal;
+      commands_.resize(i + 1);
+      ++refused;
     }
+    if (refused == candidates_.size()) return refusal;
     for (size_t i = 0; i < candidates_.size(); ++i) {
+      if (!commands_[i]) {
+        repeats_.push_back(0);
+        samples_.push_back({kNever});
+        continue;
+      }
       HY_TRY(GoesOn());
       HY_TRY(Time(i, 1));  // warm-up: first touch, page faults, code into caches
       HY_ASSIGN(const double once, Time(i, 1));
@@ -89,9 +104,20 @@ class Race {
     return OkStatus();
   }
 
+  // Whether the device refuses the code: it may take another candidate's.
+  static bool IsOfTheCode(const Status& failure) {
+    return failure.code() == StatusCode::kIncompatible || failure.code() == StatusCode::kDataLoss ||
+           failure.code() == StatusCode::kInternal;
+  }
+
   // As many runs in a recording as take a while, and copies of constants for them.
   Status ChooseRuns() {
-    HY_TRY_CONTEXT(Prepare(candidates_[0]), "preparing candidate 0 of {}", candidates_.size());
+    for (const Measurer::Candidate& candidate : candidates_) {
+      const Status prepared = Prepare(candidate);
+      if (prepared.ok()) break;
+      if (!IsOfTheCode(prepared)) return prepared.WithContext("preparing a candidate");
+    }
+    if (commands_.empty()) return OkStatus();  // the caller finds out why
     HY_TRY(Time(0, 1));
     HY_ASSIGN(const double once, Time(0, 1));
     commands_.clear();
@@ -260,6 +286,7 @@ Result<std::vector<double>> HalMeasurer::Measure(uint32_t device,
   if (candidates.empty()) return std::vector<double>();
   const Clock::time_point start = Clock::now();
   auto result = Race(*devices_[device], candidates, should_stop_).Run();
+  has_run_short_ |= result.status().code() == StatusCode::kOutOfMemory;
   seconds_ += SecondsSince(start);
   candidate_count_ += candidates.size();
   return result;

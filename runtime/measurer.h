@@ -35,6 +35,8 @@ class HalMeasurer : public Measurer, public place::Timings {
   // Seconds spent in Measure so far, and candidates timed.
   double seconds() const { return seconds_; }
   size_t candidate_count() const { return candidate_count_; }
+  // Whether a race found no memory, which may be there the next time.
+  bool has_run_short() const { return has_run_short_; }
 
  private:
   std::vector<Ref<hal::Device>> devices_;
@@ -44,6 +46,7 @@ class HalMeasurer : public Measurer, public place::Timings {
   std::map<std::pair<uint64_t, uint64_t>, std::string> choices_;
   double seconds_ = 0;
   size_t candidate_count_ = 0;
+  bool has_run_short_ = false;
 };
 
 }  // namespace halyard::runtime

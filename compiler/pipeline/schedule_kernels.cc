@@ -2,6 +2,7 @@
 #include "compiler/pipeline/schedule_kernels.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 
@@ -312,7 +313,8 @@ class Chooser {
     }
     const Result<std::vector<double>> measured =
         state_.request->measurer->Measure(race.device, candidates);
-    if (measured.status().code() == StatusCode::kAborted) return measured.status();
+    const StatusCode code = measured.status().code();
+    if (code == StatusCode::kAborted || code == StatusCode::kDeviceLost) return measured.status();
     if (!measured.ok()) {
       // Random data may not suit the kernel, or the sizes assumed for symbols may not fit: no race
       // then.
@@ -324,13 +326,15 @@ class Chooser {
     }
     const std::vector<double>& seconds = *measured;
     const size_t best = std::min_element(seconds.begin(), seconds.end()) - seconds.begin();
+    const size_t ran = static_cast<size_t>(std::count_if(
+        seconds.begin(), seconds.end(), [](double taken) { return std::isfinite(taken); }));
     choices_[key] = {
         race.candidates[best].record,
-        fmt::format("fastest of {} in a race at {:.1f} us, the {} took {:.1f} us", seconds.size(),
-                    seconds[best] * 1e6,
+        fmt::format("fastest of {} in a race at {:.1f} us, the {} {}", ran, seconds[best] * 1e6,
                     race.candidates[0].library_matmuls.empty() ? "analytic model's choice"
                                                                : "library's own first choice",
-                    seconds[0] * 1e6),
+                    std::isfinite(seconds[0]) ? fmt::format("took {:.1f} us", seconds[0] * 1e6)
+                                              : "is refused by the device"),
         race.images[best], seconds[best]};
     state_.request->measurer->StoreChoice(race.device, key.second,
                                           schedule::FormatSchedule(race.candidates[best].record),

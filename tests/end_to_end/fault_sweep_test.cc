@@ -3,102 +3,11 @@
 // a kernel that the driver refuses, a device that is lost at every call, work that never ends. Each
 // time a result comes back, nothing stays behind, and the process goes on with another device. On
 // the stand-in for libcuda and on the software Vulkan device.
-#include <fstream>
-#include <iterator>
-
-#include "tests/drivers/cuda/fake_knobs.h"
-#include "tests/end_to_end/device_fixture.h"
+#include "tests/end_to_end/fault_fixture.h"
 #include "tests/sanitized.h"
 
 namespace halyard {
 namespace {
-
-constexpr int kOutOfMemory = 2, kInvalidImage = 200, kInvalidPtx = 218, kIllegalAddress = 700;
-
-class FaultSweep : public EndToEnd {
- protected:
-  FaultSweep() {
-    fake_.reset();
-    fake_.set_delay_us(0);
-    std::ifstream file(HALYARD_SOURCE_DIR "/examples/digits/digits.onnx", std::ios::binary);
-    model_.assign(std::istreambuf_iterator<char>(file), {});
-    for (int i = 0; i < 64; ++i) image_.push_back(static_cast<float>(i * 37 % 17) / 16);
-    on_cpu_ = Compiled("cpu:0");
-    hy_program_load_desc desc = HY_PROGRAM_LOAD_DESC_INIT;
-    desc.path = hy::View(on_cpu_);
-    std::vector<hy_tensor> out(1, HY_TENSOR_INIT);
-    const hy::Session session = hy::Session::Create(hy::Program::Load(instance_, desc));
-    session.Run({Image()}, out);
-    expected_ = ValuesOf<float>(out[0]);
-  }
-  ~FaultSweep() override {
-    fake_.hold_streams(0);
-    fake_.reset();
-  }
-
-  hy_tensor Image() const { return TensorOf(HY_DTYPE_F32, {1, 1, 8, 8}, image_); }
-  // What is compiled for a device of that path, as a file. The instance, which keeps its devices,
-  // ends.
-  std::string Compiled(const std::string& path) const {
-    const hy::Instance instance = hy::Instance::Create();
-    const hy::Device device = instance.Open(path);
-    hy_device_t* raw = device.get();
-    hy_compile_desc desc = HY_COMPILE_DESC_INIT;
-    desc.onnx_data = model_.data();
-    desc.onnx_size_bytes = model_.size();
-    desc.devices = &raw;
-    desc.device_count = 1;
-    desc.disable_tuning = desc.disable_cache = 1;
-    desc.on_unsupported_op = HY_POLICY_ERROR;
-    const std::string file = Path("program_" + path.substr(0, path.find(':')));
-    hy::Program::Compile(instance, desc).Save(file);
-    return file;
-  }
-
-  // Opens the device, loads the program, runs it twice; the first result that is not OK.
-  hy_result RunOn(const hy::Instance& instance, const std::string& path,
-                  const std::string& program) {
-    hy_device_t* raw_device = nullptr;
-    hy_program_t* raw_program = nullptr;
-    hy_session_t* raw_session = nullptr;
-    hy_result result = hy_device_open(instance.get(), hy::View(path), &raw_device);
-    const hy::Device device(raw_device);
-    hy_program_load_desc desc = HY_PROGRAM_LOAD_DESC_INIT;
-    desc.path = hy::View(program);
-    desc.devices = &raw_device;
-    desc.device_count = 1;
-    if (result == HY_OK) result = hy_program_load(instance.get(), &desc, &raw_program);
-    const hy::Program loaded(raw_program);
-    if (result == HY_OK) result = hy_session_create(raw_program, nullptr, &raw_session);
-    const hy::Session session(raw_session);
-    const hy_tensor image = Image();
-    for (int run = 0; run < 2 && result == HY_OK; ++run) {
-      hy_tensor out = HY_TENSOR_INIT;
-      result = hy_session_run(raw_session, &image, 1, &out, 1);
-      if (result == HY_OK) ExpectScores(ValuesOf<float>(out));
-    }
-    error_ = result == HY_OK ? "" : LastError();
-    return result;
-  }
-  // In an instance of its own, in which the CPU works whatever happens to the other device.
-  hy_result RunModel(const std::string& path, const std::string& program) {
-    const hy::Instance instance = hy::Instance::Create();
-    const hy_result result = RunOn(instance, path, program);
-    const std::string error = error_;
-    EXPECT_EQ(RunOn(instance, "cpu:0", on_cpu_), HY_OK) << error_ << " after: " << error;
-    error_ = error;
-    return result;
-  }
-  void ExpectScores(const std::vector<float>& scores) const {
-    ASSERT_EQ(scores.size(), expected_.size());
-    for (size_t i = 0; i < scores.size(); ++i) EXPECT_NEAR(scores[i], expected_[i], 1e-3) << i;
-  }
-
-  const drivers::cuda::ScopedVariable library_{"HALYARD_CUDA_LIBRARY", HALYARD_FAKE_LIBCUDA};
-  drivers::cuda::FakeCuda fake_;
-  std::string model_, on_cpu_, error_;
-  std::vector<float> image_, expected_;
-};
 
 class CudaFaultSweep : public FaultSweep {
  protected:
@@ -181,6 +90,42 @@ TEST_F(CudaFaultSweep, WorkThatDoesNotEnd) {
   EXPECT_EQ(RunOn(instance, "cpu:0", on_cpu_), HY_OK) << error_;
 }
 
+// The convolutions run on the GPU, the last layers on the CPU. A run that fails is followed by one
+// that does without the device.
+TEST_F(CudaFaultSweep, APlanOverTwoDevicesLosesOneAtAnyCall) {
+  const std::vector<hy_affinity> affinities = {
+      {HY_STRING("node_Conv*"), HY_STRING("cuda:0"), HY_AFFINITY_REQUIRE},
+      {HY_STRING("node_linear*"), HY_STRING("cpu:0"), HY_AFFINITY_REQUIRE}};
+  int failed_runs = 0, replaced = 0;
+  bool has_failed = true;
+  for (long nth = 1; has_failed && !HasFailure(); nth += HALYARD_SANITIZED ? 37 : 7) {
+    SCOPED_TRACE(nth);
+    fake_.fail("*", nth, kIllegalAddress);
+    try {
+      const hy::Instance instance = hy::Instance::Create();
+      const hy::Program program = CompileOn(instance, {kPath, "cpu:0"}, affinities);
+      const hy::Session session = hy::Session::Create(program);
+      for (int run = 0; run < 2; ++run) {
+        const hy_result result = RunOnce(session);
+        if (result == HY_OK) continue;
+        ++failed_runs;
+        EXPECT_EQ(result, HY_DEVICE_LOST) << error_;
+        EXPECT_EQ(RunOnce(session), HY_OK) << error_;
+        replaced += program.Report(HY_REPORT_PLACEMENT, HY_FORMAT_TEXT).find("runs on 'cpu:0'") !=
+                    std::string::npos;
+      }
+    } catch (const hy::Error& error) {  // before the device is open
+      EXPECT_THAT(error.code(), testing::AnyOf(HY_DEVICE_LOST, HY_UNAVAILABLE, HY_INTERNAL))
+          << error.what();
+    }
+    has_failed = fake_.has_failed() != 0;
+    fake_.reset();
+    EXPECT_EQ(fake_.Leaks(), "");
+  }
+  EXPECT_GE(failed_runs, 1);
+  EXPECT_EQ(replaced, failed_runs);
+}
+
 class VulkanFaultSweep : public FaultSweep {
  protected:
   // The n-th allocation or submission, for n = 1, 2, ... until a run passes.
@@ -218,6 +163,31 @@ TEST_F(FaultSweep, TwoProcessesFillOneCache) {
                                 "c && cmp a/output_0.npy b/output_0.npy && "
                                 "cmp a/output_0.npy c/output_0.npy");
   EXPECT_EQ(status_, 0) << third;
+}
+
+// One of two processes that compile for the GPU into one folder is killed, each time later; the
+// other one and those that come after it find a cache that works.
+TEST_F(FaultSweep, OneOfTwoProcessesIsKilledWhileTheyFillACache) {
+  Write("digits.onnx", model_);
+  Write("kill.sh", R"(
+run="$1 run digits.onnx --no-tune --device cuda:0 --output-dir"
+killed=0
+for i in 01 03 06 09 12 16 20 25 30 40; do
+  export HALYARD_CACHE_DIR=$PWD/cache$i
+  $run first$i > first$i.txt 2>&1 & first=$!
+  $run second$i > second$i.txt 2>&1 & second=$!
+  sleep 0.$i
+  kill -9 $first 2> /dev/null && killed=$((killed + 1))
+  wait $first 2> /dev/null
+  wait $second || { echo "the second one failed:"; cat second$i.txt; exit 1; }
+  HALYARD_COMPILER_LIBRARY=/nowhere $run third$i || exit 1
+  cmp second$i/output_0.npy third$i/output_0.npy || exit 1
+done
+echo "killed $killed"
+)");
+  const std::string out = Run("--help > /dev/null; sh kill.sh " HALYARD_COMMAND);
+  EXPECT_EQ(status_, 0) << out;
+  EXPECT_THAT(out, testing::ContainsRegex("killed ([3-9]|10)"));
 }
 
 }  // namespace

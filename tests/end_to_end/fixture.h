@@ -49,7 +49,9 @@ class EndToEnd : public testing::Test {
 
   // For one device and nothing else, timing nothing, past the cache; throws hy::Error.
   hy::Program CompileFor(const hy::Device& device, const onnx::testing::Message& model,
-                         hy_policy on_unsupported_op = HY_POLICY_ERROR) const {
+                         hy_policy on_unsupported_op = HY_POLICY_ERROR,
+                         hy_precision precision = HY_PRECISION_AS_GIVEN,
+                         hy_precision io_precision = HY_PRECISION_AS_GIVEN) const {
     const std::string path = Write("model.onnx", model.str());
     hy_device_t* raw = device.get();
     hy_compile_desc desc = HY_COMPILE_DESC_INIT;
@@ -59,6 +61,8 @@ class EndToEnd : public testing::Test {
     desc.disable_tuning = 1;
     desc.disable_cache = 1;
     desc.on_unsupported_op = on_unsupported_op;
+    desc.precision = precision;
+    desc.io_precision = io_precision;
     return hy::Program::Compile(instance_, desc);
   }
 

@@ -28,17 +28,7 @@ onnx::testing::Message Model() {
 class IoPrecision : public OnDevice {
  protected:
   hy::Program CompileWith(hy_precision precision, hy_precision io_precision) const {
-    const std::string path = Write("model.onnx", Model().str());
-    hy_device_t* raw = device_.get();
-    hy_compile_desc desc = HY_COMPILE_DESC_INIT;
-    desc.onnx_path = hy::View(path);
-    desc.devices = &raw;
-    desc.device_count = 1;
-    desc.disable_tuning = 1;
-    desc.on_unsupported_op = HY_POLICY_ERROR;
-    desc.precision = precision;
-    desc.io_precision = io_precision;
-    return hy::Program::Compile(instance_, desc);
+    return CompileFor(device_, Model(), HY_POLICY_ERROR, precision, io_precision);
   }
 };
 

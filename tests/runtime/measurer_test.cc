@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <set>
@@ -167,6 +168,22 @@ TEST_F(MeasurerTest, FailuresNameTheCandidate) {
   ASSERT_TRUE(nothing.ok());
   EXPECT_TRUE(nothing->empty());
   EXPECT_TRUE(g_runs.empty()) << "nothing ran before all were prepared";
+}
+
+// Another one may win; only a race of none is none.
+TEST_F(MeasurerTest, ACandidateThatTheDeviceRefusesNeverWins) {
+  g_milliseconds = {{1}, {1}, {1}};
+  std::vector<Measurer::Candidate> candidates = {Candidate(0), Candidate(1), Candidate(2)};
+  const std::vector<uint8_t> broken(64, 7);
+  candidates[0].code = candidates[2].code = broken;
+  HalMeasurer measurer(devices_, nullptr);
+  const auto medians = measurer.Measure(0, candidates);
+  ASSERT_TRUE(medians.ok()) << medians.status().ToString();
+  EXPECT_TRUE(std::isinf((*medians)[0]) && std::isinf((*medians)[2]));
+  EXPECT_GT((*medians)[1], 0);
+  EXPECT_TRUE(std::isfinite((*medians)[1]));
+  candidates[1].code = broken;
+  EXPECT_EQ(measurer.Measure(0, candidates).status().code(), StatusCode::kDataLoss);
 }
 
 TEST_F(MeasurerTest, ARaceCanBeStopped) {
