@@ -144,13 +144,18 @@ double LeastTolerance(DType dtype) {
   return dtype == DType::kF32 ? 6e-7 : dtype == DType::kBF16 ? 0x1p-7 : 0x1p-10;
 }
 
+const std::string kTargets[] = {"cuda-sm90", "vulkan-8", "vulkan-32"};
+
 class GpuScheduleOps : public ::testing::TestWithParam<std::string> {};
 
 // Where there is a device, for that: its kernels in place of the interpreter.
 TEST_P(GpuScheduleOps, EveryScheduleOfEveryExample) {
   Result<Target> target = ParseTarget(GetParam());
   ASSERT_TRUE(target.ok());
-  if (testing::DeviceRunner* const device = DeviceUnderTest()) *target = device->target();
+  if (testing::DeviceRunner* const device = DeviceUnderTest()) {
+    if (GetParam() != kTargets[0]) GTEST_SKIP() << "A device is one target.";
+    *target = device->target();
+  }
   std::set<ScheduleKind> kinds;
   size_t checked = 0, number = 0;
   for (const OpExample& example : graph::AllOpExamples(5)) {
@@ -187,13 +192,11 @@ TEST_P(GpuScheduleOps, EveryScheduleOfEveryExample) {
   EXPECT_TRUE(kinds.count(ScheduleKind::kGpuMap) > 0 && kinds.count(ScheduleKind::kGpuTeam) > 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GpuScheduleOps,
-                         ::testing::Values("cuda-sm90", "vulkan-8", "vulkan-32"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(All, GpuScheduleOps, ::testing::ValuesIn(kTargets), [](const auto& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
 
 }  // namespace
 }  // namespace halyard::schedule
