@@ -189,6 +189,7 @@ TEST_P(GpuScheduleOps, EveryScheduleOfEveryExample) {
     kinds.insert(runner.kinds.begin(), runner.kinds.end());
   }
   EXPECT_GT(checked, 1500u);
+  if (!IsAllParts()) return;
   EXPECT_TRUE(kinds.count(ScheduleKind::kGpuMap) > 0 && kinds.count(ScheduleKind::kGpuTeam) > 0);
 }
 

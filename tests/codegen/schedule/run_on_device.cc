@@ -23,6 +23,8 @@ testing::DeviceRunner* DeviceUnderTest() {
   return runner.get();
 }
 
+bool IsAllParts() { return std::getenv("HALYARD_TEST_PART") == nullptr; }
+
 bool IsInPart(size_t number) {
   unsigned part = 0, parts = 1;
   const char* const text = std::getenv("HALYARD_TEST_PART");

@@ -18,6 +18,8 @@ testing::DeviceRunner* DeviceUnderTest();
 // True for the examples that this process has to do: all, or those numbered `i` modulo `n` with
 // HALYARD_TEST_PART=i/n.
 bool IsInPart(size_t number);
+// Whether that is every example.
+bool IsAllParts();
 
 // Every dispatch in order; workspaces are poisoned. `size`: the value of an expression.
 Status RunOnDevice(testing::DeviceRunner& device, const ScheduledKernel& built,
