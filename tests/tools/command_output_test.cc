@@ -19,7 +19,7 @@ TEST_F(CommandTest, JsonOfRunHasWhatAProgramNeedsOfAnOutput) {
   const Json& y = json["outputs"][0];
   EXPECT_EQ(y.at("name"), "y");
   EXPECT_EQ(y.at("dtype"), "f32");
-  EXPECT_EQ(y.at("dims"), Json({3}));
+  EXPECT_EQ(y.at("dims"), Json::array({3}));
   EXPECT_EQ(y.at("size_bytes"), 12);
   EXPECT_EQ(y.at("min"), -2);
   EXPECT_EQ(y.at("max"), 3.5);
@@ -28,7 +28,7 @@ TEST_F(CommandTest, JsonOfRunHasWhatAProgramNeedsOfAnOutput) {
   EXPECT_EQ(y.at("file"), "out/output_0.npy");
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/out/output_0.npy"));
   const Json none = Json::parse(Run("run copy.onnx --shape n=0 --json"));
-  EXPECT_EQ(none["outputs"][0].at("dims"), Json({0}));
+  EXPECT_EQ(none["outputs"][0].at("dims"), Json::array({0}));
   EXPECT_FALSE(none["outputs"][0].contains("min"));
 }
 
