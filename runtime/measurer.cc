@@ -318,9 +318,9 @@ std::optional<std::string> HalMeasurer::FindChoice(uint32_t device, uint64_t key
 
 std::optional<place::Timing> HalMeasurer::FindTime(uint32_t device, uint64_t key) {
   const std::optional<std::string> record = FindChoice(device, key);
-  const auto seconds = record ? place::ParseClusterTime(*record) : std::nullopt;
-  if (!seconds) return std::nullopt;
-  return place::Timing{*seconds, place::StartSigma(place::Source::kMeasured)};
+  const auto time = record ? place::ParseClusterTime(*record) : std::nullopt;
+  if (!time) return std::nullopt;
+  return place::Timing{time->seconds, place::StartSigma(place::Source::kMeasured)};
 }
 
 void HalMeasurer::StoreChoice(uint32_t device, uint64_t key, std::string_view record,

@@ -33,6 +33,12 @@ int64_t OwnBytes(const DeviceMemory& memory) {
 // What ends a refusal: where one weight alone is too large, nothing that placement does helps.
 std::string LargestWeight(const program::Program& program, const std::string& device,
                           int64_t limit) {
+  const auto is_host = [&](const program::Device& one) {
+    return one.name == device && one.is_host;
+  };
+  if (std::any_of(program.devices.begin(), program.devices.end(), is_host)) {
+    return ": in the host's memory nothing streams";
+  }
   int64_t most = 0;
   for (const program::Constant& constant : program.constants) {
     if (program.devices[constant.device].name != device) continue;

@@ -323,9 +323,14 @@ class Reporter {
       if (record.kind != place::kPredictedRecord) continue;
       const auto prediction = place::ParsePrediction(record.text);
       if (!prediction.ok()) continue;
-      list.push_back({{"class", place::FormatOpClass(prediction->op_class)},
+      const place::Work& work = prediction->work;
+      list.push_back({{"class", place::FormatOpClass(work.op_class)},
                       {"seconds", prediction->seconds},
                       {"source", place::FormatSource(prediction->source)},
+                      {"dtype", FormatDType(work.dtype)},
+                      {"flops", work.flops},
+                      {"bytes", work.bytes},
+                      {"results", work.results},
                       {"dispatches", prediction->labels}});
     }
     return list;

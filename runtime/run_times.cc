@@ -26,6 +26,18 @@ std::optional<uint32_t> DeviceOf(const program::Program& program, const std::str
   return std::nullopt;
 }
 
+// Of the kernels with these labels, as the records of their schedules begin.
+std::string ScheduleOf(const program::Program& program, const std::vector<std::string>& labels) {
+  std::string out;
+  for (const std::string& label : labels) {
+    for (const program::Record& record : program.records) {
+      if (record.kind != "schedule" || record.subject != label) continue;
+      out += (out.empty() ? "" : " + ") + record.text.substr(0, record.text.find(':'));
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 void RunTimes::Add(const std::shared_ptr<LoadedProgram>& program, const RunProfile& profile) {
@@ -62,9 +74,12 @@ void RunTimes::Store() const {
       }
       const auto device = DeviceOf(program->program(), prediction->labels.front());
       if (!(seconds > 0) || !device) continue;
-      program->timing_cache()->StoreTiming(HashString(IdentityOf(*program->device(*device))),
-                                           prediction->key, place::FormatClusterTime(seconds),
-                                           seconds);
+      const uint64_t identity = HashString(IdentityOf(*program->device(*device)));
+      const place::ClusterTime time{seconds, ScheduleOf(program->program(), prediction->labels)};
+      const auto known = program->timing_cache()->FindTiming(identity, prediction->key);
+      if (known && !place::IsBetterKnown(time, *known)) continue;
+      program->timing_cache()->StoreTiming(identity, prediction->key,
+                                           place::FormatClusterTime(time), seconds);
     }
   }
 }

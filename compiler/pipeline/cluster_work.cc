@@ -171,6 +171,7 @@ place::Work CountWork(const graph::Module& module, std::span<const NodeId> nodes
       most = weight;
       work.op_class = ClassOf(node);
       work.dtype = module.values[node.results[0]].type.dtype;
+      work.results = Elements(module, node.results[0]);
     }
     for (size_t i = 0; i < node.operands.size(); ++i) {
       const ValueId operand = node.operands[i];

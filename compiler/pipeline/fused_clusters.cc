@@ -144,7 +144,7 @@ Status PredictKernels(CompileState& state) {
   for (size_t i = 0; i < cluster_of_item.size(); ++i) {
     const place::Item& item = problem.items[i];
     const place::Cost& cost = item.costs[devices[cluster_of_item[i]]];
-    state.predictions[cluster_of_item[i]] = {item.op_class, cost.seconds, cost.source, item.key};
+    state.predictions[cluster_of_item[i]] = {item.work, cost.seconds, cost.source, item.key};
   }
   return OkStatus();
 }

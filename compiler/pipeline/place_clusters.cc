@@ -14,6 +14,7 @@
 #include "compiler/loop/lowering.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/pipeline/cluster_work.h"
+#include "compiler/pipeline/convex_clusters.h"
 #include "compiler/pipeline/fused_clusters.h"
 #include "compiler/pipeline/refusals.h"
 #include "compiler/place/makespan.h"
@@ -89,7 +90,8 @@ class ProblemMaker {
     for (uint32_t d = 0; d < devices_.size() && host_ == kNone; ++d) {
       if (devices_[d].is_host) host_ = d;
     }
-    for (const std::vector<NodeId>& nodes : nodes_of_) HY_TRY(AddItem(nodes));
+    FindTimings();
+    for (uint32_t i = 0; i < nodes_of_.size(); ++i) HY_TRY(AddItem(i));
     AddTensors();
     HY_TRY(AddOptions());
     *cluster_of_item = cluster_of_item_;
@@ -100,7 +102,7 @@ class ProblemMaker {
   bool IsConstant(NodeId id) const { return module_.nodes[id].constant != kNone; }
 
   // Each cluster behind those that it reads from, else in the order of their last nodes. Clusters
-  // that read from each other fall apart in the cut; theirs are the last nodes' order too.
+  // that read from each other are there with a single device only.
   void FindItems() {
     const std::vector<NodeId>& order = module_.entry().nodes;
     std::map<uint32_t, uint32_t> last;                  // cluster -> position of its last node
@@ -158,11 +160,34 @@ class ProblemMaker {
     }
   }
 
-  Status AddItem(const std::vector<NodeId>& nodes) {
+  // What the clusters do and how long they took on each device. A class of op that was timed is
+  // corrected by that where it was not.
+  void FindTimings() {
+    for (const std::vector<NodeId>& nodes : nodes_of_) {
+      works_.push_back(CountWork(module_, nodes, leaves_));
+      keys_.push_back(WorkKey(module_, nodes));
+    }
+    timings_.assign(devices_.size(), std::vector<std::optional<place::Timing>>(works_.size()));
+    if (state_.request == nullptr || state_.request->timings == nullptr) return;
+    for (uint32_t d = 0; d < devices_.size(); ++d) {
+      std::vector<place::Sample> samples;
+      for (size_t i = 0; i < works_.size(); ++i) {
+        timings_[d][i] = state_.request->timings->FindTime(d, keys_[i]);
+        if (timings_[d][i]) samples.push_back({works_[i], timings_[d][i]->seconds});
+      }
+      std::vector<place::Fit>& fits = problem_.machine.devices[d].fits;
+      for (place::Fit& fit : place::FitEfficiency(problem_.machine.devices[d], samples)) {
+        std::erase_if(fits, [&](const place::Fit& old) { return old.op_class == fit.op_class; });
+        fits.push_back(std::move(fit));
+      }
+    }
+  }
+
+  Status AddItem(uint32_t index) {
+    const std::vector<NodeId>& nodes = nodes_of_[index];
     place::Item item;
-    const place::Work work = CountWork(module_, nodes, leaves_);
-    item.op_class = work.op_class;
-    item.key = WorkKey(module_, nodes);
+    item.work = works_[index];
+    item.key = keys_[index];
     for (const NodeId id : nodes) {
       if (!module_.nodes[id].name.empty()) item.nodes.push_back(module_.nodes[id].name);
     }
@@ -179,13 +204,10 @@ class ProblemMaker {
       item.name = module_.values[module_.nodes[main].results[0]].name;
     }
     for (uint32_t d = 0; d < devices_.size(); ++d) {
-      std::optional<place::Timing> timing;
-      if (state_.request != nullptr && state_.request->timings != nullptr) {
-        timing = state_.request->timings->FindTime(d, item.key);
-      }
-      place::Cost cost = place::EstimateCost(problem_.machine.devices[d], work, timing);
+      place::Cost cost =
+          place::EstimateCost(problem_.machine.devices[d], item.work, timings_[d][index]);
       for (const NodeId id : nodes) {
-        if (cost.feasible()) HY_TRY(CheckNode(id, d, work, &cost));
+        if (cost.feasible()) HY_TRY(CheckNode(id, d, item.work, &cost));
       }
       const auto refusal = state_.refusals.find({state_.cluster_of[nodes.front()], d});
       if (cost.feasible() && refusal != state_.refusals.end()) {
@@ -263,8 +285,6 @@ class ProblemMaker {
       tensor.producer = producer == kNone ? place::kNone : item_of_[producer];
       tensor.is_output = outputs.count(value) > 0;
       for (const uint32_t reader : readers) {
-        // Clusters that depend on each other both ways fall apart in the cut; what they give back
-        // is not priced.
         if (tensor.producer == place::kNone || reader > tensor.producer) {
           tensor.consumers.push_back(reader);
         }
@@ -336,7 +356,10 @@ class ProblemMaker {
   std::vector<uint32_t> item_of_;  // per node
   std::vector<uint32_t> cluster_of_item_;
   std::vector<std::vector<NodeId>> nodes_of_;
-  std::vector<bool> leaves_;  // per value
+  std::vector<bool> leaves_;                                        // per value
+  std::vector<place::Work> works_;                                  // per item
+  std::vector<uint64_t> keys_;                                      // per item
+  std::vector<std::vector<std::optional<place::Timing>>> timings_;  // per device and item
   std::map<graph::ConstantId, uint32_t> weight_of_;
 };
 
@@ -500,8 +523,8 @@ void AssignDevices(CompileState& state, const Placement& placement) {
     const uint32_t cluster = placement.cluster_of_item[i];
     const place::Item& item = placement.problem.items[i];
     state.device_of[cluster] = device;
-    state.predictions[cluster] = {item.op_class, item.costs[device].seconds,
-                                  item.costs[device].source, item.key};
+    state.predictions[cluster] = {item.work, item.costs[device].seconds, item.costs[device].source,
+                                  item.key};
   }
 }
 
@@ -706,6 +729,7 @@ Status PlaceClusters(CompileState& state) {
   }
   std::vector<std::string> notes;
   const place::Machine machine = MachineOf(state, &notes);
+  if (devices.size() > 1) SplitMutualClusters(state);
   Placement placement;
   bool is_refused = true;
   while (is_refused) {  // each time by more pairs of cluster and device

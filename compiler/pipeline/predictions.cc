@@ -54,7 +54,7 @@ void RecordPredictions(CompileState& state) {
     double& most = longest[found->first];
     if (one.seconds < most) continue;
     most = one.seconds;
-    found->second.op_class = one.op_class;
+    found->second.work = one.work;
     found->second.source = one.source;
   }
   for (const auto& [root, prediction] : joined) {

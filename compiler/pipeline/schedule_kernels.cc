@@ -336,12 +336,12 @@ class Chooser {
                     std::isfinite(seconds[0]) ? fmt::format("took {:.1f} us", seconds[0] * 1e6)
                                               : "is refused by the device"),
         race.images[best], seconds[best]};
-    state_.request->measurer->StoreChoice(race.device, key.second,
-                                          schedule::FormatSchedule(race.candidates[best].record),
-                                          seconds[best]);
+    const std::string schedule = schedule::FormatSchedule(race.candidates[best].record);
+    state_.request->measurer->StoreChoice(race.device, key.second, schedule, seconds[best]);
     if (race.cluster) {
       state_.request->measurer->StoreChoice(race.device, *race.cluster,
-                                            place::FormatClusterTime(seconds[best]), seconds[best]);
+                                            place::FormatClusterTime({seconds[best], schedule}),
+                                            seconds[best]);
     }
     return OkStatus();
   }
@@ -403,8 +403,8 @@ class Chooser {
   double EarlierTimeOf(const Item& item) const {
     if (!item.cluster) return 0;
     const auto text = state_.request->measurer->FindChoice(item.key.first, *item.cluster);
-    const auto seconds = text ? place::ParseClusterTime(*text) : std::nullopt;
-    return seconds.value_or(0);
+    const auto time = text ? place::ParseClusterTime(*text) : std::nullopt;
+    return time ? time->seconds : 0;
   }
 
   void Count(const ScheduledKernel& scheduled, double seconds) {

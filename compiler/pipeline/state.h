@@ -17,7 +17,7 @@
 #include "compiler/graph/graph.h"
 #include "compiler/kernel/kernel_ir.h"
 #include "compiler/loop/loop_ir.h"
-#include "compiler/place/machine.h"
+#include "compiler/place/problem.h"
 #include "compiler/plan/arena_plan.h"
 #include "compiler/program/program.h"
 #include "compiler/schedule/schedule.h"
@@ -48,7 +48,7 @@ std::string_view FormatLevel(Level level);
 
 // What placement expects of a cluster on its device.
 struct ClusterPrediction {
-  place::OpClass op_class = place::OpClass::kPointwise;
+  place::Work work;
   double seconds = 0;
   place::Source source = place::Source::kDefault;
   uint64_t key = 0;  // what the timing cache is asked by

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 namespace halyard::place {
@@ -10,8 +11,20 @@ namespace {
 
 // How far a roofline made of measured numbers is off where no fit corrects it.
 constexpr double kRooflineSigma = 0.4;
-constexpr size_t kFewestSamples = 3;
+constexpr size_t kFewestSamples = 2, kManySamples = 8;
 constexpr double kLowestFitSigma = 0.05;
+
+// How a GPU multiplies, as compiler/schedule/gpu/contraction_cost.cc has it in detail: tiles of
+// results, one workgroup each, the smaller the less of the rate they reach; one step along the sum
+// takes a workgroup its time however small the tile is; long sums are cut into parts that a second
+// dispatch adds.
+struct Tile {
+  double results, part;
+};
+constexpr Tile kTiles[] = {{128 * 128, 1}, {64 * 64, 0.7}, {32 * 32, 0.55}, {16 * 16, 0.4}};
+constexpr double kStepSeconds = 1e-8, kNarrowStepSeconds = 3e-9;  // of a multiply-add; of 16 bits
+constexpr double kPartSteps = 256, kMostParts = 16;
+constexpr double kTogether = 4;  // workgroups of a unit that wait for memory at the same time
 
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -43,6 +56,32 @@ const Number& BandwidthFor(const Device& device, double bytes) {
   return device.levels.back().bytes_per_second;
 }
 
+bool IsTiled(OpClass op_class) {
+  return op_class == OpClass::kContraction || op_class == OpClass::kConvolution;
+}
+
+// Of FLOPs at `rate`, shared by the device's units.
+double ComputeSeconds(const Device& device, const Work& work, double rate) {
+  const double whole = work.flops / rate;
+  if (device.units == 0 || !IsTiled(work.op_class) || work.results < 1) return whole;
+  const double units = device.units;
+  const double steps = std::max(1.0, work.flops / (2 * work.results));
+  const double step = BitWidth(work.dtype) == 16 ? kNarrowStepSeconds : kStepSeconds;
+  double best = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : kTiles) {
+    const double workgroups = std::ceil(work.results / tile.results);
+    const double parts =
+        std::max(1.0, std::floor(std::min({units / workgroups, steps / kPartSteps, kMostParts})));
+    const double rounds = std::ceil(workgroups * parts / units);
+    const double of_part = 2 * tile.results * steps / parts;  // FLOPs
+    const double seconds = std::max(rounds * of_part * units / (rate * tile.part),
+                                    std::max(1.0, rounds / kTogether) * steps / parts * step);
+    const double joining = parts > 1 ? device.dispatch_seconds.value : 0;
+    best = std::min(best, seconds + joining);
+  }
+  return std::max(best, whole);
+}
+
 double WorkSize(double seconds) { return std::clamp(std::log2(seconds * 1e9), 0.0, 64.0); }
 
 double FactorAt(const Fit& fit, double work) {
@@ -59,7 +98,7 @@ double FactorAt(const Fit& fit, double work) {
 
 Number Roofline(const Device& device, const Work& work) {
   const Number rate = RateOf(device, work.op_class, work.dtype);
-  const double compute = work.flops / rate.value;
+  const double compute = ComputeSeconds(device, work, rate.value);
   Number bound = rate;
   bound.value = compute;
   if (!device.levels.empty()) {
@@ -106,7 +145,7 @@ std::vector<Fit> FitEfficiency(const Device& device, std::span<const Sample> sam
   std::vector<Fit> fits;
   for (size_t c = 0; c < kOpClassCount; ++c) {
     const auto op_class = static_cast<OpClass>(c);
-    std::map<int64_t, std::vector<double>> factors;
+    std::map<int64_t, std::pair<std::vector<double>, std::vector<double>>> steps;
     std::vector<std::pair<double, double>> all;  // size, factor
     for (const Sample& sample : samples) {
       if (sample.work.op_class != op_class || !(sample.seconds > 0)) continue;
@@ -114,21 +153,23 @@ std::vector<Fit> FitEfficiency(const Device& device, std::span<const Sample> sam
       if (!(roofline > 0)) continue;
       const double work = WorkSize(roofline);
       const double factor = std::clamp(sample.seconds / roofline, 1e-3, 1e4);
-      factors[static_cast<int64_t>(work / kStep)].push_back(factor);
+      auto& [works, factors] = steps[static_cast<int64_t>(work / kStep)];
+      works.push_back(work);
+      factors.push_back(factor);
       all.emplace_back(work, factor);
     }
     if (all.size() < kFewestSamples) continue;
     Fit fit;
     fit.op_class = op_class;
-    for (const auto& [step, values] : factors) {
-      fit.points.push_back(
-          {std::min((static_cast<double>(step) + 0.5) * kStep, 64.0), Median(values)});
+    for (const auto& [step, samples_of] : steps) {
+      fit.points.push_back({Median(samples_of.first), Median(samples_of.second)});
     }
     std::vector<double> rest;
     for (const auto& [work, factor] : all)
       rest.push_back(std::abs(factor / FactorAt(fit, work) - 1));
     // The median absolute deviation of a normal distribution is 0.6745 sigma.
-    fit.sigma = std::max(kLowestFitSigma, Median(rest) / 0.6745);
+    fit.sigma = std::max(all.size() < kManySamples ? StartSigma(Source::kFitted) : kLowestFitSigma,
+                         Median(rest) / 0.6745);
     fits.push_back(std::move(fit));
   }
   return fits;

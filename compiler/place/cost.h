@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cost model: seconds of a cluster on a device. The ladder is timing cache, then the roofline
-// corrected by the op class's fit, then the roofline alone (Williams, Waterman and Patterson 2009);
-// each estimate carries its source and uncertainty. Also: making fits from measured times, and the
-// model's error per op class.
+// corrected by the op class's fit, then the roofline alone (Williams, Waterman and Patterson 2009),
+// which knows that small products leave units of a GPU idle; each estimate carries its source and
+// uncertainty. Also: making fits from measured times, and the model's error per op class.
 #pragma once
 
 #include <optional>
@@ -15,17 +15,10 @@
 
 namespace halyard::place {
 
-// What one execution of a cluster does.
-struct Work {
-  OpClass op_class = OpClass::kPointwise;  // of what costs most
-  DType dtype = DType::kF32;               // it computes in
-  double flops = 0;                        // a multiply-add is two
-  double bytes = 0;  // read or written at least once: operands, results, weights
-  double dispatches = 1;
-};
-
-// Lower bound from FLOPs, bytes and dispatches; the Number's source is the least trusted of the
-// numbers that bound it, and at most kTable: a roofline is not a measurement.
+// The dispatches, and the longer of bytes over bandwidth and FLOPs over rate. A contraction or
+// convolution takes its rate from tiles of results in whole rounds over the device's units. The
+// Number's source is the least trusted of the numbers that bound it, and at most kTable: a
+// roofline is not a measurement.
 Number Roofline(const Device& device, const Work& work);
 
 // `timing`: what the timing cache knows of this cluster there. Feasibility is the caller's.
@@ -35,8 +28,9 @@ struct Sample {
   Work work;
   double seconds = 0;  // measured; samples that are not above 0 are left out
 };
-// One fit per op class with at least three samples: the median factor in steps of four in size,
-// sigma from what remains (at least 5 %). The order of the samples does not matter.
+// One fit per op class with at least two samples: the median factor and size in steps of four in
+// size, sigma from what remains (at least 5 %, and 25 % for fewer than eight samples). The order of
+// the samples does not matter.
 std::vector<Fit> FitEfficiency(const Device& device, std::span<const Sample> samples);
 
 struct Prediction {

@@ -20,6 +20,8 @@ constexpr double kContractionPart = 0.6, kConvolutionPart = 0.5, kAttentionPart 
 constexpr double kPointwisePart = 0.1, kReductionPart = 0.1, kIndexingPart = 0.05,
                  kOrderingPart = 0.005, kControlPart = 0.001;
 
+constexpr int32_t kMostUnits = 4096;
+
 void AddRates(Device& device, DType dtype, double contraction_peak, double scalar_peak,
               Number (*number)(double)) {
   const auto add = [&](OpClass op_class, double value) {
@@ -149,10 +151,13 @@ Machine DefaultMachine(std::span<const program::Device> devices) {
     // Without a device that says so, the CPU is at home.
     const bool is_home = any_host ? from.is_host : from.target.kind == TargetKind::kCpu;
     const std::string uuid = UuidOf(from.identity);
+    device.units = static_cast<uint32_t>(std::clamp(from.target.gpu.unit_count, 0, kMostUnits));
     for (size_t i = 0; i < uuids.size(); ++i) {
       const bool is_same_gpu = !uuid.empty() && uuid == uuids[i];
       const bool is_same_cpu = is_software && machine.devices[i].kind == TargetKind::kCpu;
       if (is_same_gpu || is_same_cpu) device.silicon = machine.devices[i].silicon;
+      // Vulkan does not tell units; the other driver of the GPU may.
+      if (is_same_gpu && device.units == 0) device.units = machine.devices[i].units;
     }
     uuids.push_back(uuid);
     if (!is_home) {

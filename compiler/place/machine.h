@@ -88,6 +88,7 @@ struct Device {
   TargetKind kind = TargetKind::kCpu;
   uint32_t memory = 0;      // index into Machine::memories
   uint32_t silicon = 0;     // devices of equal number share their units: one runs at a time
+  uint32_t units = 0;       // of a GPU, each runs workgroups of its own; 0: unknown
   Number dispatch_seconds;  // per dispatch, in a submission of many
   Number submit_seconds;    // of a submission: from the host's call to the first dispatch
   Number wait_seconds;  // from the end of the last dispatch to another device's or the host's start

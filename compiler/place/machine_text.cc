@@ -81,6 +81,8 @@ Result<bool> ReadOfDevice(LineReader& in, Device* device) {
     HY_TRY(ReadNumber(in, &device->submit_seconds));
   } else if (in.TryWord("wait")) {
     HY_TRY(ReadNumber(in, &device->wait_seconds));
+  } else if (in.TryWord("units")) {
+    HY_ASSIGN(device->units, ReadIndex(in));
   } else if (in.TryWord("rate")) {
     Rate rate;
     HY_ASSIGN(rate.op_class, ReadOpClass(in));
@@ -142,6 +144,7 @@ std::string FormatMachine(const Machine& machine) {
     fmt::format_to(to, "device {} {} memory {} silicon {} identity {}\n", QuoteText(device.name),
                    kTargetKinds[static_cast<size_t>(device.kind)], device.memory, device.silicon,
                    QuoteText(device.identity));
+    if (device.units > 0) fmt::format_to(to, "  units {}\n", device.units);
     fmt::format_to(to, "  dispatch {}\n", FormatNumber(device.dispatch_seconds));
     fmt::format_to(to, "  submit {}\n", FormatNumber(device.submit_seconds));
     fmt::format_to(to, "  wait {}\n", FormatNumber(device.wait_seconds));

@@ -31,8 +31,10 @@ std::string_view TakeWord(std::string_view* rest) {
 }  // namespace
 
 std::string FormatPrediction(const KernelPrediction& prediction) {
+  const Work& work = prediction.work;
   std::string out =
-      fmt::format("{} {} {} {:016x}", FormatOpClass(prediction.op_class), prediction.seconds,
+      fmt::format("{} {} {} {} {} {} {} {:016x}", FormatOpClass(work.op_class),
+                  FormatDType(work.dtype), work.flops, work.bytes, work.results, prediction.seconds,
                   FormatSource(prediction.source), prediction.key);
   for (const std::string& label : prediction.labels) out += ' ' + label;
   return out;
@@ -43,13 +45,15 @@ Result<KernelPrediction> ParsePrediction(std::string_view text) {
   const std::string_view op_class = TakeWord(&text);
   const auto known_class = FindName<OpClass>(op_class, kOpClassCount, FormatOpClass);
   if (!known_class) return InvalidArgument("'{}' is no class of ops.", op_class);
-  out.op_class = *known_class;
-  const std::string_view seconds = TakeWord(&text);
-  const auto [end, error] =
-      std::from_chars(seconds.data(), seconds.data() + seconds.size(), out.seconds);
-  if (error != std::errc() || end != seconds.data() + seconds.size() ||
-      !std::isfinite(out.seconds) || out.seconds < 0) {
-    return InvalidArgument("'{}' is no time in seconds.", seconds);
+  out.work.op_class = *known_class;
+  HY_ASSIGN(out.work.dtype, ParseDType(TakeWord(&text)));
+  for (double* const number : {&out.work.flops, &out.work.bytes, &out.work.results, &out.seconds}) {
+    const std::string_view word = TakeWord(&text);
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), *number);
+    if (error != std::errc() || end != word.data() + word.size() || !std::isfinite(*number) ||
+        *number < 0) {
+      return InvalidArgument("'{}' is no number from 0.", word);
+    }
   }
   const std::string_view source = TakeWord(&text);
   const auto known_source = FindName<Source>(source, 4, FormatSource);
@@ -73,7 +77,7 @@ std::vector<Prediction> ComparePredictions(const program::Program& program,
     if (record.kind != kPredictedRecord) continue;
     const auto prediction = ParsePrediction(record.text);
     if (!prediction.ok()) continue;
-    Prediction one{prediction->op_class, prediction->seconds, 0};
+    Prediction one{prediction->work.op_class, prediction->seconds, 0};
     bool has_all = true;
     for (const std::string& label : prediction->labels) {
       const auto found = seconds.find(label);

@@ -21,15 +21,16 @@ namespace halyard::place {
 inline constexpr std::string_view kPredictedRecord = "predicted";
 
 struct KernelPrediction {
-  OpClass op_class = OpClass::kPointwise;  // of what is expected to take longest
-  double seconds = 0;                      // of one run of all of them
-  Source source = Source::kDefault;        // of the cost of what takes longest
+  Work work;                         // of the cluster that is expected to take longest
+  double seconds = 0;                // of one run of all of them
+  Source source = Source::kDefault;  // of the cost of what takes longest
   uint64_t key = 0;  // what the timing cache is asked by, if they are one cluster; 0: they are not
   std::vector<std::string> labels;  // of their commands; names without spaces
   friend bool operator==(const KernelPrediction&, const KernelPrediction&) = default;
 };
 
-// "contraction 1.5e-05 default 00a1b2c3d4e5f607 first second". Parse is the inverse;
+// "contraction f32 1000000 40000 6400 1.5e-05 default 00a1b2c3d4e5f607 first second": the work's class,
+// dtype, FLOPs, bytes and results, then the rest in their order. Parse is the inverse;
 // INVALID_ARGUMENT says what is wrong.
 std::string FormatPrediction(const KernelPrediction& prediction);
 Result<KernelPrediction> ParsePrediction(std::string_view text);

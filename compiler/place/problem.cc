@@ -129,7 +129,7 @@ std::string FormatProblem(const Problem& problem) {
   for (size_t i = 0; i < problem.items.size(); ++i) {
     const Item& item = problem.items[i];
     fmt::format_to(to, "item {} {} {} key {:016x} nodes {} runs {}", i, QuoteText(item.name),
-                   FormatOpClass(item.op_class), item.key, item.nodes.size(), item.executions);
+                   FormatOpClass(item.work.op_class), item.key, item.nodes.size(), item.executions);
     if (item.group != kNone) fmt::format_to(to, " group {}", item.group);
     for (const Cost& cost : item.costs) {
       fmt::format_to(to, " | {} {:.4g} us {}", FormatReason(cost.reason), cost.seconds * 1e6,

@@ -41,11 +41,23 @@ struct Cost {
   friend bool operator==(const Cost&, const Cost&) = default;
 };
 
+// What one execution of a cluster does.
+struct Work {
+  OpClass op_class = OpClass::kPointwise;  // of what costs most
+  DType dtype = DType::kF32;               // it computes in
+  double flops = 0;                        // a multiply-add is two
+  double bytes = 0;  // read or written at least once: operands, results, weights
+  // Elements that the costliest op gives: what units can share. 0: any number of units.
+  double results = 0;
+  double dispatches = 1;
+  friend bool operator==(const Work&, const Work&) = default;
+};
+
 struct Item {
   std::string name;                // of its main node
   std::vector<std::string> nodes;  // all of them, in order; for reports
   uint64_t key = 0;  // equal for equal work: ops, types, sizes; what the timing cache is asked by
-  OpClass op_class = OpClass::kPointwise;
+  Work work;
   std::vector<Cost> costs;        // per device of the machine
   std::vector<uint32_t> weights;  // indices into Problem::weights
   // Runs this often in one run of the program (a loop's body); costs and transfers are multiplied.

@@ -12,16 +12,27 @@ constexpr std::string_view kPrefix = "cluster ";
 
 }  // namespace
 
-std::string FormatClusterTime(double seconds) { return fmt::format("{}{}", kPrefix, seconds); }
+std::string FormatClusterTime(const ClusterTime& time) {
+  return fmt::format("{}{}{}{}", kPrefix, time.seconds, time.schedule.empty() ? "" : " ",
+                     time.schedule);
+}
 
-std::optional<double> ParseClusterTime(std::string_view record) {
+std::optional<ClusterTime> ParseClusterTime(std::string_view record) {
   if (!record.starts_with(kPrefix)) return std::nullopt;
   record.remove_prefix(kPrefix.size());
-  double seconds = 0;
-  const auto [end, error] = std::from_chars(record.data(), record.data() + record.size(), seconds);
-  if (error != std::errc() || end != record.data() + record.size()) return std::nullopt;
-  if (!(seconds > 0 && seconds < kMostSeconds)) return std::nullopt;
-  return seconds;
+  ClusterTime time;
+  const char* const last = record.data() + record.size();
+  const auto [end, error] = std::from_chars(record.data(), last, time.seconds);
+  if (error != std::errc() || (end != last && *end != ' ')) return std::nullopt;
+  if (!(time.seconds > 0 && time.seconds < kMostSeconds)) return std::nullopt;
+  if (end != last) time.schedule.assign(end + 1, last);
+  return time;
+}
+
+bool IsBetterKnown(const ClusterTime& now, std::string_view record) {
+  const auto known = ParseClusterTime(record);
+  return !known || known->schedule.empty() || known->schedule == now.schedule ||
+         now.seconds < known->seconds;
 }
 
 }  // namespace halyard::place

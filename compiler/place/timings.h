@@ -27,7 +27,16 @@ class Timings {
 
 // How the timing cache writes a cluster's time, beside its records of schedules. Parse gives
 // nothing for other records and for what is not a time above 0 and below kMostSeconds.
-std::string FormatClusterTime(double seconds);
-std::optional<double> ParseClusterTime(std::string_view record);
+struct ClusterTime {
+  double seconds = 0;
+  std::string schedule;  // of its kernels, as their records say; empty: unknown
+  friend bool operator==(const ClusterTime&, const ClusterTime&) = default;
+};
+std::string FormatClusterTime(const ClusterTime& time);
+std::optional<ClusterTime> ParseClusterTime(std::string_view record);
+
+// Whether `now` takes the place of the stored record (may be empty): of the same schedule the last
+// time counts, of different ones the least.
+bool IsBetterKnown(const ClusterTime& now, std::string_view record);
 
 }  // namespace halyard::place

@@ -55,6 +55,20 @@ Result<std::unique_ptr<KernelRun>> KernelRun::Make(Ref<hal::Device> device,
   return run;
 }
 
+Result<place::KernelPrediction> KernelRun::Prediction() const {
+  size_t count = 0;
+  Result<place::KernelPrediction> found = FailedPrecondition("The graph has no prediction.");
+  for (const program::Record& record : program_->program().records) {
+    if (record.kind != place::kPredictedRecord) continue;
+    ++count;
+    found = place::ParsePrediction(record.text);
+  }
+  if (count > 1 || (found.ok() && found->key == 0)) {
+    return FailedPrecondition("The graph is more than one cluster.");
+  }
+  return found;
+}
+
 size_t KernelRun::command_count() const {
   size_t count = 0;
   for (const program::Block& block : program_->program().entries.front().blocks) {

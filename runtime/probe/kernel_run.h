@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/place/prediction.h"
 #include "runtime/cache.h"
 #include "runtime/loaded_program.h"
 
@@ -34,6 +35,8 @@ class KernelRun {
   Result<double> Time(int repeats, const std::function<void()>& during = {});
   // The host's part of submitting, of the last Time.
   double submit_seconds() const { return submit_seconds_; }
+  // What placement expects of the graph, if that is one cluster; FAILED_PRECONDITION if not.
+  Result<place::KernelPrediction> Prediction() const;
   // Dispatches, copies and fills of one execution.
   size_t command_count() const;
 

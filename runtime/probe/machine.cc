@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/place/cost.h"
 #include "runtime/probe/store.h"
 
 namespace halyard::runtime {
@@ -74,6 +75,35 @@ void SetRates(const DeviceProbe& probe, place::Device* device) {
       }
     }
   }
+}
+
+// What kernels took over what the roofline says, of the rates and levels that are there.
+void SetFits(const DeviceProbe& probe, place::Device* device) {
+  std::vector<place::Sample> samples;
+  for (const Reading& reading : probe.readings) {
+    const Result<DType> dtype = ParseDType(reading.dtype);
+    if (!dtype.ok()) continue;
+    place::Sample sample;
+    sample.work.dtype = *dtype;
+    sample.work.flops = reading.operations;
+    sample.work.bytes = static_cast<double>(reading.bytes);
+    sample.seconds = reading.seconds.median;
+    if (reading.kind == ReadingKind::kMatmul) {
+      sample.work.op_class = place::OpClass::kContraction;
+      sample.work.results = static_cast<double>(reading.size) * static_cast<double>(reading.size);
+      // The rate is theirs: at their size there is nothing to correct.
+      sample.seconds = place::Roofline(*device, sample.work).value;
+      samples.push_back(sample);
+    } else if (reading.kind == ReadingKind::kKernel) {
+      for (size_t c = 0; c < place::kOpClassCount; ++c) {
+        sample.work.op_class = static_cast<place::OpClass>(c);
+        if (place::FormatOpClass(sample.work.op_class) == reading.op_class) break;
+      }
+      sample.work.results = static_cast<double>(reading.results);
+      samples.push_back(sample);
+    }
+  }
+  device->fits = place::FitEfficiency(*device, samples);
 }
 
 void SetLevels(const DeviceProbe& probe, place::Device* device) {
@@ -149,8 +179,9 @@ place::Machine MeasuredMachine(const place::Machine& defaults, const ProbeReport
       SetCost(*probe, ReadingKind::kSubmit, &device.submit_seconds);
       SetCost(*probe, ReadingKind::kWait, &device.wait_seconds);
     }
-    if ((probe->lacks & kProducts) == 0) SetRates(*probe, &device);
+    SetRates(*probe, &device);  // each dtype by itself
     if ((probe->lacks & kBandwidth) == 0) SetLevels(*probe, &device);
+    SetFits(*probe, &device);
     if (device.memory != machine.home && (probe->lacks & kCopies) == 0) {
       by_memory[device.memory] = probe;
     }

@@ -104,7 +104,7 @@ Status Prober::Note(std::string_view what, const Status& status) {
 
 void Prober::End(const Status& status) {
   // Whatever follows is missing; what was before the part stays.
-  CutShort(kAllParts & ~(part_ - 1));
+  CutShort(part_ | (kAllParts & ~entered_));
   probe_.notes.push_back(fmt::format("ended by: {}", status.ToLine()));
 }
 
@@ -125,17 +125,25 @@ namespace {
 Status ProbeAll(Prober& prober, std::span<const Ref<hal::Device>> devices, size_t index) {
   prober.Enter(kLatencies);
   HY_TRY(ProbeLatencies(prober));
-  prober.Enter(kCopies);
-  HY_TRY(ProbeCopies(prober));
+  // The dearest parts come last, as the time may end; so do copies inside the host's memory, which
+  // placement has no use for.
+  const auto copy = [&]() -> Status {
+    prober.Enter(kCopies);
+    return ProbeCopies(prober);
+  };
+  if (!prober.is_host()) HY_TRY(copy());
   for (size_t other = 0; other < devices.size(); ++other) {
     const bool is_elsewhere =
         other != index && !SharesHostMemory(*devices[index]) && !SharesHostMemory(*devices[other]);
     if (is_elsewhere) HY_TRY(ProbeLink(prober, *devices[other]));
   }
+  prober.Enter(kClasses);
+  HY_TRY(ProbeClasses(prober));
   prober.Enter(kBandwidth);
   HY_TRY(ProbeBandwidth(prober));
   prober.Enter(kProducts);
-  return ProbeProducts(prober);
+  HY_TRY(ProbeProducts(prober));
+  return prober.is_host() ? copy() : OkStatus();
 }
 
 }  // namespace

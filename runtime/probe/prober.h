@@ -25,7 +25,10 @@ class Prober {
   int64_t available_bytes() const;
 
   // What the readings that follow are parts of.
-  void Enter(ProbePart part) { part_ = part; }
+  void Enter(ProbePart part) {
+    part_ = part;
+    entered_ |= part;
+  }
   // The part that was entered is not asked for.
   void LeaveOut() { probe_.lacks |= part_; }
   // Whether to begin the reading `what`: neither stopped nor out of time. Tells the progress. If
@@ -51,6 +54,7 @@ class Prober {
   const std::chrono::steady_clock::time_point start_;
   DeviceProbe probe_;
   ProbePart part_ = kLatencies;
+  uint32_t entered_ = 0;
   bool is_stopped_ = false;
   int64_t left_out_ = 0;
 };
@@ -59,6 +63,7 @@ class Prober {
 Status ProbeCopies(Prober& prober);
 Status ProbeLatencies(Prober& prober);
 Status ProbeBandwidth(Prober& prober);
+Status ProbeClasses(Prober& prober);
 Status ProbeProducts(Prober& prober);
 // Copies from the prober's device to another one with memory of its own.
 Status ProbeLink(Prober& prober, hal::Device& target);

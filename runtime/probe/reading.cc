@@ -11,12 +11,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxTextBytes = size_t{4} << 20;
-constexpr const char* kFormat = "halyard-probes-1";
-constexpr const char* kKindNames[] = {"copy",     "read",   "stream", "triad", "matmul",
-                                      "dispatch", "submit", "replay", "wait"};
+constexpr const char* kFormat = "halyard-probes-2";
+constexpr const char* kKindNames[] = {"copy",   "read",     "stream", "triad",  "matmul",
+                                      "kernel", "dispatch", "submit", "replay", "wait"};
 constexpr std::pair<ProbePart, const char*> kPartNames[] = {{kLatencies, "latencies"},
                                                             {kCopies, "copies"},
                                                             {kBandwidth, "bandwidth"},
+                                                            {kClasses, "classes"},
                                                             {kProducts, "products"}};
 
 double MedianOf(std::vector<double>& values) {
@@ -55,11 +56,16 @@ Json ToJson(const Reading& reading) {
   set_text("from", reading.from);
   set_text("to", reading.to);
   set_text("level", reading.level);
+  set_text("class", reading.op_class);
   set_text("dtype", reading.dtype);
   if (reading.kind == ReadingKind::kMatmul) {
     json["matrix_units"] = reading.matrix_units;
     json["size"] = reading.size;
     json["operations"] = reading.operations;
+  }
+  if (reading.kind == ReadingKind::kKernel) {
+    json["operations"] = reading.operations;
+    json["results"] = reading.results;
   }
   if (reading.bytes > 0) json["bytes"] = reading.bytes;
   json["seconds"] = {{"median", reading.seconds.median},
@@ -169,10 +175,12 @@ Reading ReadReading(Reader& reader, const Json& json, const std::string& device)
   out.from = reader.Text(json, "from");
   out.to = reader.Text(json, "to");
   out.level = reader.Text(json, "level");
+  out.op_class = reader.Text(json, "class");
   out.dtype = reader.Text(json, "dtype");
   out.matrix_units = reader.Flag(json, "matrix_units");
   out.size = reader.Integer(json, "size");
   out.operations = reader.Real(json, "operations");
+  out.results = reader.Integer(json, "results");
   out.bytes = reader.Integer(json, "bytes");
   out.is_verified = reader.Flag(json, "is_verified");
   out.clock_hz = reader.Integer(json, "clock_hz");
@@ -224,7 +232,7 @@ Spread Summarize(std::vector<double> samples) {
 }
 
 double Reading::Rate() const {
-  if (seconds.median <= 0) return 0;
+  if (seconds.median <= 0 || kind == ReadingKind::kKernel) return 0;
   return (kind == ReadingKind::kMatmul ? operations : static_cast<double>(bytes)) / seconds.median;
 }
 
@@ -327,7 +335,10 @@ std::string TabulateProbe(const DeviceProbe& probe) {
     std::string what(FormatReadingKind(r.kind));
     if (r.kind == ReadingKind::kCopy) what += fmt::format(" {} -> {}", r.from, r.to);
     if (!r.level.empty()) what += " " + r.level;
-    if (r.kind == ReadingKind::kMatmul) {
+    if (r.kind == ReadingKind::kKernel) {
+      what += fmt::format(" {} {}, {:.3g} MFLOP, {}", r.op_class, r.dtype, r.operations * 1e-6,
+                          FormatBytes(r.bytes));
+    } else if (r.kind == ReadingKind::kMatmul) {
       what += fmt::format(" {} {}^3 {}", r.dtype, r.size, r.matrix_units ? "matrix" : "scalar");
     } else if (r.bytes > 0) {
       what += " " + FormatBytes(r.bytes);

@@ -28,6 +28,7 @@ enum class ReadingKind : uint8_t {
   kStream,    // kernels copy: read half of `bytes`, write the other half
   kTriad,     // a = b + s * c
   kMatmul,    // n x n by n x n
+  kKernel,    // a kernel of a class of op, of a size that models have
   kDispatch,  // one small kernel after another in one recording, per kernel
   kSubmit,    // the host's call that submits one kernel
   kReplay,    // the same recording once more, from the call to the end of the wait
@@ -40,9 +41,10 @@ enum ProbePart : uint32_t {
   kLatencies = 1,  // kDispatch, kSubmit, kReplay, kWait
   kCopies = 2,     // kCopy, to other devices too
   kBandwidth = 4,  // kRead, kStream, kTriad
+  kClasses = 16,   // kKernel
   kProducts = 8,   // kMatmul
 };
-inline constexpr uint32_t kAllParts = kLatencies | kCopies | kBandwidth | kProducts;
+inline constexpr uint32_t kAllParts = kLatencies | kCopies | kBandwidth | kClasses | kProducts;
 std::string FormatParts(uint32_t parts);  // "bandwidth, products"
 
 struct Reading {
@@ -50,16 +52,18 @@ struct Reading {
   std::string device;    // path of the device that did it
   std::string from, to;  // kCopy: "device", "pinned", "pageable", or the path of another device
   std::string level;     // kRead, kStream, kTriad: "L1", "L2", "L3", "memory"
-  std::string dtype;     // kMatmul
+  std::string op_class;  // kKernel: as place::FormatOpClass
+  std::string dtype;     // kMatmul, kKernel
   bool matrix_units = false;  // kMatmul: whether kernels may use them
   int64_t size = 0;           // kMatmul: n
   int64_t bytes = 0;          // moved by one operation; of kMatmul: of the three matrices
-  double operations = 0;      // kMatmul: floating-point operations
+  double operations = 0;      // kMatmul, kKernel: floating-point operations
+  int64_t results = 0;        // kKernel: elements that its main op gives
   Spread seconds;             // of one operation
   bool is_verified = false;   // kCopy: the bytes arrived whole
   int64_t clock_hz = 0;       // of the device while it worked; 0: not told
 
-  // Operations of a product, bytes otherwise, per second; 0 for latencies.
+  // Operations of a product, bytes otherwise, per second; 0 for latencies and kernels.
   double Rate() const;
 };
 

@@ -398,7 +398,7 @@ TEST_F(EndToEndDevices, NewCostsChangeNoCachedPlanAndAreTold) {
   const std::string third = plan_of(true);
   EXPECT_THAT(third, HasSubstr("costs are of snapshot 1"));
   EXPECT_THAT(log_, Not(HasSubstr("those of now")));
-  EXPECT_THAT(log_, HasSubstr("'cpu:1' lacks latencies, bandwidth, products"));
+  EXPECT_THAT(log_, HasSubstr("'cpu:1' lacks latencies, bandwidth, classes, products"));
   EXPECT_EQ(plan_of(false), third);
   EXPECT_EQ(log_, "");
   // A probe of another device changes nothing for these.

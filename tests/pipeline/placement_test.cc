@@ -405,13 +405,88 @@ TEST(Placement, RacesStoreTheTimesOfTheClustersThatTheyTime) {
   ASSERT_TRUE(compiled.ok()) << compiled.status().ToString();
   size_t timed = 0;
   for (const auto& [key, record] : measurer.stored) {
-    const auto seconds = place::ParseClusterTime(record);
-    if (!seconds) continue;
-    EXPECT_EQ(*seconds, 1e-5);
+    const auto time = place::ParseClusterTime(record);
+    if (!time) continue;
+    EXPECT_EQ(time->seconds, 1e-5);
+    EXPECT_FALSE(time->schedule.empty());
     EXPECT_THAT(placed.plan->item_keys, ::testing::Contains(key));
     ++timed;
   }
   EXPECT_GE(timed, 1u);
+}
+
+// Products of other sizes are corrected by those that were timed.
+TEST(Placement, WhatWasTimedCorrectsTheRestOfItsClass) {
+  constexpr std::string_view kText =
+      R"(graph main(%x: f32[64, 64], %w: f32[64, 96]) -> (%a, %b, %c) {
+  %a = matmul %x, %x : f32[64, 64] "a"
+  %b = matmul %x, %w : f32[64, 96] "b"
+  %c = matmul %b, %w {transpose_b = 1} : f32[64, 64] "c"
+}
+)";
+  Placed cold, warm;
+  ASSERT_TRUE(Place(kText, TwoDevices(), {}, &cold).ok());
+  const auto seconds = [](const Placed& placed, std::string_view name) {
+    const place::Plan& plan = *placed.plan;
+    for (size_t i = 0; i < plan.costs.size(); ++i) {
+      if (plan.item_names[i] == name) return plan.costs[i][0].seconds;
+    }
+    return 0.0;
+  };
+  FixedTimings timings;
+  for (size_t i = 0; i < cold.plan->item_keys.size(); ++i) {
+    if (cold.plan->item_names[i] == "c") continue;
+    timings.seconds[{0, cold.plan->item_keys[i]}] = 10 * cold.plan->costs[i][0].seconds;
+  }
+  ASSERT_EQ(timings.seconds.size(), 2u);
+  ASSERT_TRUE(Place(kText, TwoDevices(), {}, &warm, &timings).ok());
+  EXPECT_NEAR(seconds(warm, "c"), 10 * seconds(cold, "c"), 0.01 * seconds(warm, "c"));
+  for (size_t i = 0; i < warm.plan->costs.size(); ++i) {
+    const bool is_timed = warm.plan->item_names[i] != "c";
+    EXPECT_EQ(warm.plan->costs[i][0].source,
+              is_timed ? place::Source::kMeasured : place::Source::kFitted);
+    EXPECT_EQ(warm.plan->costs[i][1], cold.plan->costs[i][1]);  // of that device nothing is known
+  }
+}
+
+// Two clusters that read from each other are placed as nodes, so each way between them is priced.
+TEST(Placement, ClustersThatReadFromEachOtherArePricedBothWays) {
+  CompileState state;
+  CompileRequest request;
+  request.graph_text = R"(graph main(%x: f32[64]) -> (%d) {
+  %a = tanh %x : f32[64] "a"
+  %b = exp %a : f32[64] "b"
+  %c = sin %b : f32[64] "c"
+  %d = cos %c : f32[64] "d"
+}
+)";
+  request.devices = TwoDevices();
+  request.options.placement.affinities = {{"a", "cpu:0", place::Strength::kRequire},
+                                          {"b", "cpu:1", place::Strength::kRequire},
+                                          {"c", "cpu:0", place::Strength::kRequire},
+                                          {"d", "cpu:1", place::Strength::kRequire}};
+  state.request = &request;
+  state.program.devices = request.devices;
+  RunOptions run;
+  run.stop_after = "cluster";
+  std::vector<PhaseTime> phases;
+  ASSERT_TRUE(RunPasses(state, run, "", &phases).ok());
+  for (const graph::NodeId id : state.module.entry().nodes) {
+    const std::string& name = state.module.nodes[id].name;
+    state.cluster_of[id] = name == "a" || name == "c" ? 0 : 1;
+  }
+  ASSERT_TRUE(PlaceClusters(state).ok());
+  std::optional<place::Plan> plan;
+  for (const program::Record& record : state.program.records) {
+    if (record.kind == "plan") plan = place::ParsePlan(record.text).value();
+  }
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(plan->decisions.size(), 4u);
+  std::vector<std::string> moved;
+  for (const place::Transfer& transfer : plan->transfers) {
+    moved.push_back(plan->tensor_names[transfer.tensor]);
+  }
+  EXPECT_THAT(moved, ::testing::UnorderedElementsAre("a", "b", "c", "d"));
 }
 
 // Each kernel is predicted once, and all predictions together are what the clusters cost.
@@ -455,57 +530,6 @@ TEST(Placement, EveryKernelHasAPredictionOnce) {
   EXPECT_EQ(std::set<std::string>(predicted.begin(), predicted.end()), dispatched);
   EXPECT_EQ(predicted.size(), dispatched.size());
   EXPECT_NEAR(seconds, costs, 1e-12);
-}
-
-place::Work WorkOf(std::string_view text) {
-  CompileState state;
-  CompileRequest request;
-  request.graph_text = text;
-  request.devices = TwoDevices();
-  state.request = &request;
-  state.program.devices = request.devices;
-  RunOptions run;
-  run.stop_after = "verify";
-  std::vector<PhaseTime> phases;
-  EXPECT_TRUE(RunPasses(state, run, "", &phases).ok());
-  std::vector<graph::NodeId> nodes;
-  for (const graph::NodeId id : state.module.entry().nodes) {
-    if (state.module.nodes[id].constant == graph::kNone) nodes.push_back(id);
-  }
-  std::vector<bool> leaves(state.module.values.size(), false);
-  for (const graph::ValueId result : state.module.entry().results) leaves[result] = true;
-  return CountWork(state.module, nodes, leaves);
-}
-
-TEST(ClusterWork, CountsFlopsAndBytes) {
-  const place::Work product = WorkOf(
-      "graph main(%x: f32[3, 5, 7], %w: f32[7, 11]) -> (%b) {\n"
-      "  %a = matmul %x, %w : f32[3, 5, 11] \"a\"\n"
-      "  %b = tanh %a : f32[3, 5, 11] \"b\"\n}\n");
-  EXPECT_EQ(product.flops, 2.0 * 3 * 5 * 11 * 7 + 3 * 5 * 11);
-  EXPECT_EQ(product.bytes, 4.0 * (3 * 5 * 7 + 7 * 11 + 3 * 5 * 11));
-  EXPECT_EQ(product.op_class, place::OpClass::kContraction);
-  const place::Work transposed = WorkOf(
-      "graph main(%x: f32[7, 5], %w: f32[7, 11]) -> (%a) {\n"
-      "  %a = matmul %x, %w {transpose_a = 1} : f32[5, 11] \"a\"\n}\n");
-  EXPECT_EQ(transposed.flops, 2.0 * 5 * 11 * 7);
-  const place::Work conv = WorkOf(
-      "graph main(%x: f32[2, 6, 10, 10], %w: f32[8, 3, 3, 3]) -> (%a) {\n"
-      "  %a = conv %x, %w {strides = [1, 1], pads_low = [0, 0], pads_high = [0, 0], "
-      "dilations = [1, 1], groups = 2} : f32[2, 8, 8, 8] \"a\"\n}\n");
-  EXPECT_EQ(conv.flops, 2.0 * (2 * 8 * 8 * 8) * (3 * 3 * 3));
-  EXPECT_EQ(conv.op_class, place::OpClass::kConvolution);
-  // Rows of a table: what is read is what comes out, not the table.
-  const place::Work rows = WorkOf(
-      "graph main(%t: f32[100000, 64], %i: i64[5]) -> (%a) {\n"
-      "  %a = gather %t, %i {axis = 0} : f32[5, 64] \"a\"\n}\n");
-  EXPECT_EQ(rows.bytes, 4.0 * 5 * 64 * 2 + 8 * 5);
-  EXPECT_EQ(rows.op_class, place::OpClass::kIndexing);
-  const place::Work sum = WorkOf(
-      "graph main(%x: f32[30, 70]) -> (%a) {\n"
-      "  %a = reduce_sum %x {axes = [1], keep_dims = 0} : f32[30] \"a\"\n}\n");
-  EXPECT_EQ(sum.flops, 30.0 * 70);
-  EXPECT_EQ(sum.op_class, place::OpClass::kReduction);
 }
 
 TEST(ClusterWork, KeysAreEqualForEqualWorkOnly) {

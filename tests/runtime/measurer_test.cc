@@ -137,7 +137,7 @@ TEST_F(MeasurerTest, OutliersDoNotMoveTheMedian) {
 TEST_F(MeasurerTest, TimesOfClustersAreFoundAgain) {
   HalMeasurer measurer(devices_, nullptr);
   EXPECT_FALSE(measurer.FindTime(0, 7).has_value());
-  measurer.StoreChoice(0, 7, place::FormatClusterTime(1.25e-5), 1.25e-5);
+  measurer.StoreChoice(0, 7, place::FormatClusterTime({1.25e-5, "row lanes=8"}), 1.25e-5);
   measurer.StoreChoice(0, 8, "row lanes=16", 1.25e-5);
   const auto time = measurer.FindTime(0, 7);
   ASSERT_TRUE(time.has_value());
@@ -146,9 +146,21 @@ TEST_F(MeasurerTest, TimesOfClustersAreFoundAgain) {
   EXPECT_FALSE(measurer.FindTime(0, 8).has_value());
   EXPECT_FALSE(measurer.FindTime(1, 7).has_value());
   for (const char* bad : {"cluster", "cluster ", "cluster x", "cluster -1", "cluster 0",
-                          "cluster nan", "cluster 1e9", "cluster 1 2"}) {
+                          "cluster nan", "cluster 1e9", "cluster 1x"}) {
     EXPECT_FALSE(place::ParseClusterTime(bad).has_value()) << bad;
   }
+}
+
+// A run of another schedule, such as one that was not raced, does not hide the faster one's time.
+TEST_F(MeasurerTest, OfOneScheduleTheLastTimeCountsAndOfSeveralTheLeast) {
+  const place::ClusterTime known{2e-5, "row lanes=8 + row lanes=16"};
+  const std::string record = place::FormatClusterTime(known);
+  EXPECT_EQ(place::ParseClusterTime(record), known);
+  EXPECT_TRUE(place::IsBetterKnown({3e-5, known.schedule}, record));
+  EXPECT_FALSE(place::IsBetterKnown({3e-5, "row lanes=4"}, record));
+  EXPECT_TRUE(place::IsBetterKnown({1e-5, "row lanes=4"}, record));
+  EXPECT_TRUE(place::IsBetterKnown({3e-5, "row lanes=4"}, place::FormatClusterTime({2e-5, ""})));
+  EXPECT_TRUE(place::IsBetterKnown({3e-5, "row lanes=4"}, ""));
 }
 
 TEST_F(MeasurerTest, FailuresNameTheCandidate) {

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "compiler/place/cost.h"
 #include "drivers/init.h"
 #include "hal/registry.h"
 #include "runtime/device_target.h"
@@ -151,7 +152,7 @@ TEST_F(ProbeTest, DamagedReportsAreRefused) {
     EXPECT_EQ(report.status().code(), StatusCode::kDataLoss) << text;
     return std::string(report.status().message());
   };
-  const std::string head = R"({"format": "halyard-probes-1", "snapshot": 1, "unix_seconds": 0, )";
+  const std::string head = R"({"format": "halyard-probes-2", "snapshot": 1, "unix_seconds": 0, )";
   const std::string device = head + R"("devices": [{"path": "a", "notes": [], "readings": [)";
   EXPECT_THAT(reason(""), HasSubstr("no JSON object"));
   EXPECT_THAT(reason("[1]"), HasSubstr("no JSON object"));
@@ -302,7 +303,7 @@ TEST_F(ProbeTest, StoppingKeepsWhatIsThere) {
   EXPECT_TRUE(none.devices[0].readings.empty());
   EXPECT_THAT(none.devices[0].notes, testing::Contains(HasSubstr("readings are left out")));
   EXPECT_FALSE(none.devices[0].is_complete);
-  EXPECT_EQ(FormatParts(none.devices[0].lacks), "latencies, copies, bandwidth, products");
+  EXPECT_EQ(FormatParts(none.devices[0].lacks), "latencies, copies, bandwidth, classes, products");
 }
 
 TEST_F(ProbeTest, WhatWasCutShortHidesNothingAndIsMeasuredAgain) {
@@ -321,7 +322,7 @@ TEST_F(ProbeTest, WhatWasCutShortHidesNothingAndIsMeasuredAgain) {
   const ProbeReport whole = probe(false, 1000);
   EXPECT_GT(readings_begun_, 5);
   EXPECT_TRUE(whole.devices[0].is_complete);
-  EXPECT_EQ(FormatParts(whole.devices[0].lacks), "latencies, bandwidth, products");
+  EXPECT_EQ(FormatParts(whole.devices[0].lacks), "latencies, bandwidth, classes, products");
   EXPECT_TRUE(notes.empty());
   // One that is cut short is shown, and the earlier one stays.
   const ProbeReport cut = probe(true, 2);
@@ -373,7 +374,8 @@ TEST_F(ProbeTest, PlacementTakesNoPartThatIsLacking) {
   };
   EXPECT_EQ(with(kCopies).links, machine.links);
   EXPECT_EQ(with(kBandwidth).devices[0].levels, device.levels);
-  EXPECT_TRUE(with(kProducts).devices[0].rates.empty());
+  // Products and classes are apart from each other: what was read of them counts.
+  EXPECT_FALSE(with(kProducts).devices[0].rates.empty());
   EXPECT_EQ(with(kLatencies).devices[0].dispatch_seconds, device.dispatch_seconds);
   EXPECT_NE(with(kCopies).devices[0].levels, device.levels);  // the rest is taken
   EXPECT_EQ(with(kAllParts), machine);
@@ -428,6 +430,38 @@ TEST_F(ProbeTest, PlacementGetsWhatWasMeasured) {
   ProbeReport foreign = SampleReport();
   foreign.devices[0].identity = "another";
   EXPECT_EQ(MeasuredMachine(machine, foreign), machine);
+}
+
+// Kernels of a class correct the roofline of that class, at their size and near it.
+TEST_F(ProbeTest, PlacementIsCorrectedByKernelsOfEachClass) {
+  ProbeReport report = SampleReport();
+  place::Work small, large;
+  small.op_class = large.op_class = place::OpClass::kReduction;
+  small.flops = 49152, small.bytes = 200000, small.results = 128;
+  large.flops = 1 << 20, large.bytes = 1 << 22, large.results = 1024;
+  for (const auto& [work, seconds] : {std::pair{small, 9e-6}, {large, 50e-6}}) {
+    Reading kernel;
+    kernel.device = "gpu:0";
+    kernel.kind = ReadingKind::kKernel;
+    kernel.op_class = "reduction";
+    kernel.dtype = "f32";
+    kernel.operations = work.flops;
+    kernel.bytes = static_cast<int64_t>(work.bytes);
+    kernel.results = static_cast<int64_t>(work.results);
+    kernel.seconds = {seconds, 0, seconds, 9};
+    report.devices[0].readings.push_back(kernel);
+  }
+  EXPECT_EQ(FormatProbeReport(ParseProbeReport(FormatProbeReport(report)).value()),
+            FormatProbeReport(report));
+  EXPECT_THAT(TabulateProbe(report.devices[0]), HasSubstr("kernel reduction f32, 0.0492 MFLOP"));
+  const place::Machine measured = MeasuredMachine(UnmeasuredMachine(), report);
+  ASSERT_TRUE(place::VerifyMachine(measured).ok()) << place::VerifyMachine(measured).ToString();
+  const place::Cost cost = place::EstimateCost(measured.devices[0], small, {});
+  EXPECT_EQ(cost.source, place::Source::kFitted);
+  EXPECT_NEAR(cost.seconds, 9e-6, 1e-6);
+  EXPECT_NEAR(place::EstimateCost(measured.devices[0], large, {}).seconds, 50e-6, 5e-6);
+  small.op_class = place::OpClass::kOrdering;
+  EXPECT_EQ(place::EstimateCost(measured.devices[0], small, {}).source, place::Source::kDefault);
 }
 
 }  // namespace

@@ -141,7 +141,10 @@ TEST(BenchProfile, TellsHowFarTheCostModelIsOff) {
   EXPECT_EQ(errors[0]["kernels"], 3);
   EXPECT_DOUBLE_EQ(errors[0]["median_error"].get<double>(), 0.5);
   EXPECT_DOUBLE_EQ(errors[0]["worst_error"].get<double>(), 0.5);
-  EXPECT_EQ(errors[0]["ratios"], Json({0.5, 1.5, 4e-6 / 6e-6}));
+  ASSERT_EQ(errors[0]["samples"].size(), 3u);
+  EXPECT_EQ(errors[0]["samples"][0], Json::parse(R"({"seconds": 4e-6, "source": "table",
+    "dispatches": ["a", "b"], "measured": 8e-6})"));
+  EXPECT_EQ(errors[0]["samples"][1]["measured"], 2e-6);
 }
 
 }  // namespace

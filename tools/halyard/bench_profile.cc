@@ -183,6 +183,7 @@ void AddModelErrors(const Json& predictions, Json* profile) {
     }
   }
   std::map<std::string, std::vector<double>> ratios;  // by class
+  std::map<std::string, Json> samples;
   for (const Json& prediction : predictions) {
     double measured = 0;
     bool has_all = true;
@@ -193,6 +194,10 @@ void AddModelErrors(const Json& predictions, Json* profile) {
     }
     if (!has_all || measured <= 0) continue;
     ratios[prediction["class"]].push_back(prediction["seconds"].get<double>() / measured);
+    Json sample = prediction;
+    sample.erase("class");
+    sample["measured"] = measured;
+    samples[prediction["class"]].push_back(std::move(sample));
   }
   Json list = Json::array();
   for (const auto& [op_class, all] : ratios) {
@@ -203,7 +208,7 @@ void AddModelErrors(const Json& predictions, Json* profile) {
                     {"median_error", MedianOf(errors)},
                     {"worst_error", *std::max_element(errors.begin(), errors.end())},
                     {"median_ratio", MedianOf(all)},
-                    {"ratios", all}});
+                    {"samples", samples[op_class]}});
   }
   (*profile)["model_error"] = std::move(list);
 }

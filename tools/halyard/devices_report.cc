@@ -20,6 +20,11 @@ bool IsVolatile(const std::string& field) {
          field.find(".budget_bytes") != std::string::npos;
 }
 
+std::string FormatSize(const Json& reading) {
+  const double kilobytes = reading.value("bytes", 0.0) / 1024;
+  return kilobytes >= 1024 ? Format("%g MiB", kilobytes / 1024) : Format("%g KiB", kilobytes);
+}
+
 std::string ReadingName(const Json& reading) {
   std::string name = reading.at("kind");
   if (reading.contains("from")) {
@@ -27,12 +32,16 @@ std::string ReadingName(const Json& reading) {
         " " + reading.at("from").get<std::string>() + " -> " + reading.at("to").get<std::string>();
   }
   if (reading.contains("level")) name += " " + reading.at("level").get<std::string>();
-  if (reading.contains("dtype")) {
+  if (reading.at("kind") == "kernel") {
+    name += " " + reading.at("class").get<std::string>() + " " +
+            reading.at("dtype").get<std::string>() +
+            Format(", %.3g MFLOP, ", reading.at("operations").get<double>() * 1e-6) +
+            FormatSize(reading);
+  } else if (reading.contains("dtype")) {
     name += " " + reading.at("dtype").get<std::string>() + " " + reading.at("size").dump() + "^3 " +
             (reading.at("matrix_units").get<bool>() ? "matrix" : "scalar");
   } else if (reading.contains("bytes")) {
-    const double kilobytes = reading.at("bytes").get<double>() / 1024;
-    name += kilobytes >= 1024 ? Format(" %g MiB", kilobytes / 1024) : Format(" %g KiB", kilobytes);
+    name += " " + FormatSize(reading);
   }
   return name;
 }

@@ -19,6 +19,7 @@ using ::testing::HasSubstr;
 Machine FullMachine() {
   Machine machine = MakeMachine(3, true);
   machine.load = "idle, \"governor\" performance\n";
+  machine.devices[1].units = 132;
   machine.devices[1].fits.push_back({OpClass::kContraction, {{10, 2.5}, {20, 1.25}}, 0.2});
   machine.links[0].is_verified = true;
   return machine;
@@ -197,6 +198,35 @@ TEST(CostModel, TakesTheBestSourceThereIs) {
   work.bytes = 4e9;
   gpu.fits.clear();
   EXPECT_NEAR(EstimateCost(gpu, work, {}).seconds, 4e9 / 4e11 + 3e-6, 1e-9);
+}
+
+// Tiles of results in whole rounds over the units, a step of the sum that takes its time, and long
+// sums in parts.
+TEST(CostModel, SmallProductsLeaveUnitsIdle) {
+  Machine machine = MakeMachine(2);
+  Device& gpu = machine.devices[1];  // 2 TFLOP/s
+  gpu.units = 100;
+  const auto product = [](double rows, double cols, double depth) {
+    Work work;
+    work.op_class = OpClass::kContraction;
+    work.flops = 2 * rows * cols * depth;
+    work.results = rows * cols;
+    return work;
+  };
+  const auto seconds = [&](const Work& work) { return Roofline(gpu, work).value - 3e-6; };
+  // 100 workgroups of 32 x 32 fill the device; a 101st takes another round.
+  const double whole = seconds(product(320, 320, 64));
+  EXPECT_NEAR(whole, 2 * 320 * 320 * 64 / 2e12 / 0.55, 1e-12);
+  EXPECT_GT(seconds(product(320, 352, 64)), 1.5 * whole);
+  // As much arithmetic on a tenth of the results takes longer, and no part of it is free.
+  EXPECT_GT(seconds(product(32, 320, 640)), 1.5 * whole);
+  EXPECT_GE(seconds(product(16, 16, 64)), 64e-8);
+  EXPECT_LT(seconds(product(16, 16, 4096)), 4096e-8);  // in parts
+  // A large one is what the rate says, and so is one of a device that does not tell its units.
+  const Work large = product(1280, 12800, 512);
+  EXPECT_NEAR(seconds(large), large.flops / 2e12, 1e-9);
+  gpu.units = 0;
+  EXPECT_NEAR(seconds(product(16, 16, 64)), 2 * 16 * 16 * 64 / 2e12, 1e-15);
 }
 
 TEST(CostModel, FitsWhatWasMeasuredAndSaysHowFarItIsOff) {

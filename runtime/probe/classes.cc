@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kernels of each class of op reach at sizes that models have: placement corrects its model of
+// costs by them (place::FitEfficiency).
+#include <algorithm>
+#include <string>
+
+#include "compiler/place/prediction.h"
+#include "runtime/probe/kernel_run.h"
+#include "runtime/probe/prober.h"
+
+namespace halyard::runtime {
+namespace {
+
+constexpr double kSampleSeconds = 2e-3;
+constexpr int kMaxRepeats = 200;
+constexpr double kWarmSeconds = 0.1;  // the readings before have woken the clock
+
+// As the text of a constant; of one value it would be folded.
+std::string Weights(int64_t count) {
+  std::string text;
+  text.reserve(static_cast<size_t>(count) * 6);
+  for (int64_t i = 0; i < count; ++i) {
+    text += i % 3 == 0 ? "0.5" : i % 3 == 1 ? "0.25" : "-0.5";
+    if (i + 1 < count) text += ", ";
+  }
+  return text;
+}
+
+std::string Product(int64_t rows, int64_t cols, int64_t depth) {
+  return fmt::format(
+      "graph g(%x: f32[{0}, {2}]) -> (\"y\" = %y) {{\n"
+      "  %w = constant f32[{2}, {1}]{{{3}}}\n"
+      "  %y = matmul %x, %w : f32[{0}, {1}] \"y\"\n}}\n",
+      rows, cols, depth, Weights(cols * depth));
+}
+
+std::string Convolution(int64_t channels, int64_t side) {
+  return fmt::format(
+      "graph g(%x: f32[1, {0}, {1}, {1}]) -> (\"y\" = %y) {{\n"
+      "  %w = constant f32[{0}, {0}, 3, 3]{{{2}}}\n"
+      "  %y = conv %x, %w {{strides = [1, 1], pads_low = [1, 1], pads_high = [1, 1], "
+      "dilations = [1, 1], groups = 1}} : f32[1, {0}, {1}, {1}] \"y\"\n}}\n",
+      channels, side, Weights(channels * channels * 9));
+}
+
+// Each row without its mean, in units of its deviation.
+std::string Normalise(int64_t rows, int64_t cols) {
+  return fmt::format(
+      "graph g(%x: f32[{0}, {1}]) -> (\"y\" = %y) {{\n"
+      "  %f0 = constant f32[]{{{2}}}\n"
+      "  %f = broadcast %f0 {{shape = [{0}, 1]}} : f32[{0}, 1] \"y\"\n"
+      "  %s = reduce_sum %x {{axes = [1], keep_dims = 1}} : f32[{0}, 1] \"y\"\n"
+      "  %m = mul %s, %f : f32[{0}, 1] \"y\"\n"
+      "  %b = broadcast %m {{shape = [{0}, {1}]}} : f32[{0}, {1}] \"y\"\n"
+      "  %c = sub %x, %b : f32[{0}, {1}] \"y\"\n"
+      "  %q = mul %c, %c : f32[{0}, {1}] \"y\"\n"
+      "  %v = reduce_sum %q {{axes = [1], keep_dims = 1}} : f32[{0}, 1] \"y\"\n"
+      "  %d = sqrt %v : f32[{0}, 1] \"y\"\n"
+      "  %e = broadcast %d {{shape = [{0}, {1}]}} : f32[{0}, {1}] \"y\"\n"
+      "  %y = div %c, %e : f32[{0}, {1}] \"y\"\n}}\n",
+      rows, cols, 1.0 / static_cast<double>(cols));
+}
+
+std::string Sum(int64_t rows, int64_t cols) {
+  return fmt::format(
+      "graph g(%x: f32[{0}, {1}], %z: f32[{0}, {1}]) -> (\"y\" = %y) {{\n"
+      "  %s = add %x, %z : f32[{0}, {1}] \"y\"\n"
+      "  %y = tanh %s : f32[{0}, {1}] \"y\"\n}}\n",
+      rows, cols);
+}
+
+std::string Attention(int64_t rows, int64_t depth) {
+  const std::string type = fmt::format("f32[1, 12, {}, {}]", rows, depth);
+  return fmt::format(
+      "graph g(%q: {0}, %k: {0}, %v: {0}) -> (\"y\" = %y) {{\n"
+      "  %y = attention %q, %k, %v {{scale = 0.125}} : {0} \"y\"\n}}\n",
+      type);
+}
+
+struct Kernel {
+  const char* what;
+  std::string (*graph)();
+};
+// The small ones first: where time ends, every class has one.
+constexpr Kernel kKernels[] = {
+    {"product, 128 x 384 x 384", [] { return Product(128, 384, 384); }},
+    {"convolution, 64 x 56 x 56", [] { return Convolution(64, 56); }},
+    {"normalised rows, 128 x 384", [] { return Normalise(128, 384); }},
+    {"tanh of a sum, 128 x 384", [] { return Sum(128, 384); }},
+    {"attention, 12 x 128 x 32", [] { return Attention(128, 32); }},
+    {"product, 128 x 1024 x 512", [] { return Product(128, 1024, 512); }},
+    {"convolution, 256 x 14 x 14", [] { return Convolution(256, 14); }},
+    {"normalised rows, 1024 x 1024", [] { return Normalise(1024, 1024); }},
+    {"tanh of a sum, 1024 x 1024", [] { return Sum(1024, 1024); }},
+    {"attention, 12 x 384 x 64", [] { return Attention(384, 64); }},
+};
+
+Result<Reading> TimeClass(Prober& prober, const std::string& graph) {
+  HY_ASSIGN(auto run, KernelRun::Make(prober.device_ref(), graph, {}));
+  HY_ASSIGN(const place::KernelPrediction prediction, run->Prediction());
+  HY_TRY(run->Time(1));
+  HY_ASSIGN(const double once, run->Time(1));
+  const int repeats =
+      static_cast<int>(std::clamp(kSampleSeconds / std::max(once, 1e-7), 1.0, double{kMaxRepeats}));
+  SampleOptions sampling;
+  sampling.seconds = 0.05;
+  sampling.min_count = 3;
+  sampling.warm_seconds = prober.is_gpu() ? kWarmSeconds : 0.01;
+  Reading reading;
+  HY_ASSIGN(reading.seconds, Sample(
+                                 [&]() -> Result<double> {
+                                   HY_ASSIGN(const double seconds, run->Time(repeats));
+                                   return seconds / repeats;
+                                 },
+                                 sampling));
+  reading.kind = ReadingKind::kKernel;
+  reading.op_class = place::FormatOpClass(prediction.work.op_class);
+  reading.dtype = FormatDType(prediction.work.dtype);
+  reading.operations = prediction.work.flops;
+  reading.bytes = static_cast<int64_t>(prediction.work.bytes);
+  reading.results = static_cast<int64_t>(prediction.work.results);
+  reading.clock_hz = prober.ReadClock();
+  return reading;
+}
+
+}  // namespace
+
+Status ProbeClasses(Prober& prober) {
+  if (!prober.options().with_kernels) {
+    prober.LeaveOut();
+    return OkStatus();
+  }
+  for (const Kernel& kernel : kKernels) {
+    if (!prober.Begins(kernel.what)) continue;
+    auto reading = TimeClass(prober, kernel.graph());
+    if (!reading.ok()) {
+      HY_TRY(prober.Note(kernel.what, reading.status()));
+      continue;
+    }
+    prober.Add(std::move(*reading));
+  }
+  return OkStatus();
+}
+
+}  // namespace halyard::runtime

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// What placement counts of a cluster.
+#include "compiler/pipeline/cluster_work.h"
+
+#include <gtest/gtest.h>
+
+#include "compiler/pipeline/pipeline.h"
+
+namespace halyard::pipeline {
+namespace {
+
+place::Work WorkOf(std::string_view text) {
+  CompileState state;
+  CompileRequest request;
+  request.graph_text = text;
+  request.devices.resize(1);
+  state.request = &request;
+  state.program.devices = request.devices;
+  RunOptions run;
+  run.stop_after = "verify";
+  std::vector<PhaseTime> phases;
+  EXPECT_TRUE(RunPasses(state, run, "", &phases).ok());
+  std::vector<graph::NodeId> nodes;
+  for (const graph::NodeId id : state.module.entry().nodes) {
+    if (state.module.nodes[id].constant == graph::kNone) nodes.push_back(id);
+  }
+  std::vector<bool> leaves(state.module.values.size(), false);
+  for (const graph::ValueId result : state.module.entry().results) leaves[result] = true;
+  return CountWork(state.module, nodes, leaves);
+}
+
+TEST(ClusterWork, CountsFlopsAndBytes) {
+  const place::Work product = WorkOf(
+      "graph main(%x: f32[3, 5, 7], %w: f32[7, 11]) -> (%b) {\n"
+      "  %a = matmul %x, %w : f32[3, 5, 11] \"a\"\n"
+      "  %b = tanh %a : f32[3, 5, 11] \"b\"\n}\n");
+  EXPECT_EQ(product.flops, 2.0 * 3 * 5 * 11 * 7 + 3 * 5 * 11);
+  EXPECT_EQ(product.bytes, 4.0 * (3 * 5 * 7 + 7 * 11 + 3 * 5 * 11));
+  EXPECT_EQ(product.op_class, place::OpClass::kContraction);
+  EXPECT_EQ(product.results, 3.0 * 5 * 11);
+  const place::Work transposed = WorkOf(
+      "graph main(%x: f32[7, 5], %w: f32[7, 11]) -> (%a) {\n"
+      "  %a = matmul %x, %w {transpose_a = 1} : f32[5, 11] \"a\"\n}\n");
+  EXPECT_EQ(transposed.flops, 2.0 * 5 * 11 * 7);
+  const place::Work conv = WorkOf(
+      "graph main(%x: f32[2, 6, 10, 10], %w: f32[8, 3, 3, 3]) -> (%a) {\n"
+      "  %a = conv %x, %w {strides = [1, 1], pads_low = [0, 0], pads_high = [0, 0], "
+      "dilations = [1, 1], groups = 2} : f32[2, 8, 8, 8] \"a\"\n}\n");
+  EXPECT_EQ(conv.flops, 2.0 * (2 * 8 * 8 * 8) * (3 * 3 * 3));
+  EXPECT_EQ(conv.op_class, place::OpClass::kConvolution);
+  // Rows of a table: what is read is what comes out, not the table.
+  const place::Work rows = WorkOf(
+      "graph main(%t: f32[100000, 64], %i: i64[5]) -> (%a) {\n"
+      "  %a = gather %t, %i {axis = 0} : f32[5, 64] \"a\"\n}\n");
+  EXPECT_EQ(rows.bytes, 4.0 * 5 * 64 * 2 + 8 * 5);
+  EXPECT_EQ(rows.op_class, place::OpClass::kIndexing);
+  const place::Work sum = WorkOf(
+      "graph main(%x: f32[30, 70]) -> (%a) {\n"
+      "  %a = reduce_sum %x {axes = [1], keep_dims = 0} : f32[30] \"a\"\n}\n");
+  EXPECT_EQ(sum.flops, 30.0 * 70);
+  EXPECT_EQ(sum.op_class, place::OpClass::kReduction);
+}
+
+}  // namespace
+}  // namespace halyard::pipeline
