@@ -130,12 +130,15 @@ Cost EstimateCost(const Device& device, const Work& work, const std::optional<Ti
   cost.seconds = roofline.value;
   cost.sigma = roofline.sigma;
   cost.source = roofline.source;
-  for (const Fit& fit : device.fits) {
-    if (fit.op_class != work.op_class) continue;
-    cost.seconds *= FactorAt(fit, WorkSize(roofline.value));
-    cost.sigma = fit.sigma;
-    cost.source = Source::kFitted;
-    break;
+  // As with rates, what has none of its own is like pointwise work.
+  for (const OpClass c : {work.op_class, OpClass::kPointwise}) {
+    for (const Fit& fit : device.fits) {
+      if (fit.op_class != c) continue;
+      cost.seconds *= FactorAt(fit, WorkSize(roofline.value));
+      cost.sigma = c == work.op_class ? fit.sigma : std::max(fit.sigma, roofline.sigma);
+      cost.source = Source::kFitted;
+      return cost;
+    }
   }
   return cost;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels of each class of op reach at sizes that models have: placement corrects its model of
-// costs by them (place::FitEfficiency).
+// What kernels of each class of op take at sizes that models have, timed as runs time theirs, so
+// that both can be compared: placement corrects its model of costs by them (place::FitEfficiency).
 #include <algorithm>
 #include <string>
 
@@ -11,8 +11,6 @@
 namespace halyard::runtime {
 namespace {
 
-constexpr double kSampleSeconds = 2e-3;
-constexpr int kMaxRepeats = 200;
 constexpr double kWarmSeconds = 0.1;  // the readings before have woken the clock
 
 // As the text of a constant; of one value it would be folded.
@@ -96,23 +94,15 @@ constexpr Kernel kKernels[] = {
 };
 
 Result<Reading> TimeClass(Prober& prober, const std::string& graph) {
-  HY_ASSIGN(auto run, KernelRun::Make(prober.device_ref(), graph, {}));
+  KernelRunOptions options;
+  options.tune = prober.options().tune;
+  options.cache = prober.options().cache;
+  HY_ASSIGN(auto run, KernelRun::Make(prober.device_ref(), graph, options));
   HY_ASSIGN(const place::KernelPrediction prediction, run->Prediction());
-  HY_TRY(run->Time(1));
-  HY_ASSIGN(const double once, run->Time(1));
-  const int repeats =
-      static_cast<int>(std::clamp(kSampleSeconds / std::max(once, 1e-7), 1.0, double{kMaxRepeats}));
   SampleOptions sampling;
-  sampling.seconds = 0.05;
-  sampling.min_count = 3;
   sampling.warm_seconds = prober.is_gpu() ? kWarmSeconds : 0.01;
   Reading reading;
-  HY_ASSIGN(reading.seconds, Sample(
-                                 [&]() -> Result<double> {
-                                   HY_ASSIGN(const double seconds, run->Time(repeats));
-                                   return seconds / repeats;
-                                 },
-                                 sampling));
+  HY_ASSIGN(reading.seconds, Sample([&] { return run->TimeAlone(); }, sampling));
   reading.kind = ReadingKind::kKernel;
   reading.op_class = place::FormatOpClass(prediction.work.op_class);
   reading.dtype = FormatDType(prediction.work.dtype);

@@ -188,4 +188,21 @@ Result<double> KernelRun::Time(int repeats, const std::function<void()>& during)
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+Result<double> KernelRun::TimeAlone() {
+  HY_ASSIGN(hal::CommandBuffer * commands, Record(1));
+  const hal::SemaphorePoint wait{semaphore_.get(), value_}, signal{semaphore_.get(), value_ + 1};
+  const auto time = MakeRef<hal::CommandTime>();
+  hal::SubmitInfo info;
+  info.ordering.waits = {&wait, 1};
+  info.ordering.signals = {&signal, 1};
+  info.ordering.caller_waits = true;
+  info.commands = commands;
+  info.time = time.get();
+  HY_TRY(device_->Submit(0, info));
+  ++value_;
+  HY_TRY(device_->Wait({&signal, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout));
+  if (time->nanoseconds() <= 0) return Unimplemented("The device does not time commands.");
+  return static_cast<double>(time->nanoseconds()) * 1e-9;
+}
+
 }  // namespace halyard::runtime

@@ -33,6 +33,9 @@ class KernelRun {
   // Seconds from submitting `repeats` executions, each after the one before, to their end. `during`
   // (may be empty) runs between the two.
   Result<double> Time(int repeats, const std::function<void()>& during = {});
+  // What the device says that one execution took, submitted alone, as runs time their commands: a
+  // GPU adds some microseconds to each.
+  Result<double> TimeAlone();
   // The host's part of submitting, of the last Time.
   double submit_seconds() const { return submit_seconds_; }
   // What placement expects of the graph, if that is one cluster; FAILED_PRECONDITION if not.
