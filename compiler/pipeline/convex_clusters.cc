@@ -39,17 +39,17 @@ void RemoveEnds(const Edges& edges, const Edges& reverse, std::set<uint32_t>* le
 
 }  // namespace
 
-void SplitMutualClusters(CompileState& state) {
-  const graph::Module& module = state.module;
+void SplitMutualClusters(const graph::Module& module, std::span<const uint32_t> parts,
+                         std::vector<uint32_t>* clusters) {
   const auto cluster_of = [&](NodeId id) {
     const bool is_constant =
-        id == kNone || id >= state.cluster_of.size() || module.nodes[id].constant != graph::kNone;
-    return is_constant ? kNone : state.cluster_of[id];
+        id == kNone || id >= clusters->size() || module.nodes[id].constant != graph::kNone;
+    return is_constant ? kNone : (*clusters)[id];
   };
   Edges reads, readers;
   std::set<uint32_t> left;
   uint32_t next = 0;
-  for (const uint32_t cluster : state.cluster_of) {
+  for (const uint32_t cluster : *clusters) {
     if (cluster != kNone) next = std::max(next, cluster + 1);
   }
   for (const NodeId id : module.entry().nodes) {
@@ -65,11 +65,15 @@ void SplitMutualClusters(CompileState& state) {
   }
   RemoveEnds(reads, readers, &left);
   RemoveEnds(readers, reads, &left);
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> numbers;  // of clusters and parts
   std::set<uint32_t> seen;
   for (const NodeId id : module.entry().nodes) {
     const uint32_t cluster = cluster_of(id);
-    // The first node keeps the number.
-    if (left.count(cluster) > 0 && !seen.insert(cluster).second) state.cluster_of[id] = next++;
+    if (left.count(cluster) == 0) continue;
+    const auto [number, is_new] = numbers.try_emplace({cluster, parts[id]}, cluster);
+    // The first part keeps the number.
+    if (is_new && !seen.insert(cluster).second) number->second = next++;
+    (*clusters)[id] = number->second;
   }
 }
 

@@ -11,6 +11,7 @@
 #include "base/union_find.h"
 #include "compiler/loop/lowering.h"
 #include "compiler/passes/loop_fuse.h"
+#include "compiler/pipeline/convex_clusters.h"
 #include "compiler/pipeline/place_clusters.h"
 #include "compiler/pipeline/segment.h"
 
@@ -117,6 +118,7 @@ Result<std::vector<uint32_t>> FusedClusters(CompileState& state) {
   state.module.graphs.resize(graphs);
   state.program.records.resize(records);
   HY_TRY(fused);
+  SplitMutualClusters(state.module, state.cluster_of, &joined);
   return joined;
 }
 

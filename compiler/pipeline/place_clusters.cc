@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <type_traits>
@@ -729,7 +730,11 @@ Status PlaceClusters(CompileState& state) {
   }
   std::vector<std::string> notes;
   const place::Machine machine = MachineOf(state, &notes);
-  if (devices.size() > 1) SplitMutualClusters(state);
+  if (devices.size() > 1) {
+    std::vector<uint32_t> nodes(state.cluster_of.size());
+    std::iota(nodes.begin(), nodes.end(), 0u);
+    SplitMutualClusters(state.module, nodes, &state.cluster_of);
+  }
   Placement placement;
   bool is_refused = true;
   while (is_refused) {  // each time by more pairs of cluster and device

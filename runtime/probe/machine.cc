@@ -245,11 +245,13 @@ place::Machine StoredMachine(std::span<const program::Device> devices,
           device.name, other->identity, quote, path, quote));
       continue;
     }
-    if (probe->lacks == 0) continue;
+    // Copies inside the host's memory are of no use to placement.
+    const uint32_t lacks = probe->lacks & ~(device.memory == defaults.home ? uint32_t{kCopies} : 0);
+    if (lacks == 0) continue;
     notes->push_back(
         fmt::format("the stored probe of '{}' lacks {}; placement takes defaults for that until "
                     "`halyard devices --probe --seconds 60 {}{}{}` has measured it",
-                    device.name, FormatParts(probe->lacks), quote, path, quote));
+                    device.name, FormatParts(lacks), quote, path, quote));
   }
   place::Machine measured = MeasuredMachine(defaults, *report);
   if (const Status sound = place::VerifyMachine(measured); !sound.ok()) {
