@@ -224,8 +224,11 @@ std::vector<V> ImportAttention(NodeContext& c) {
     if (mask.allowed.valid() && mask.bias.valid()) {
       one = c.Select(mask.allowed, mask.bias, c.Like(mask.bias, -HUGE_VAL));
     }
-    const Attributes attributes = {
-        {"scale", scale}, {"causal", int64_t{is_causal && fits_op}}, {"nan_to_zero", int64_t{1}}};
+    // Every query sees the first key unless one of these hides it; there NaN stays what it is.
+    const bool may_see_none = c.Has(3) || c.Has(6) || left >= 0 || right >= 0;
+    const Attributes attributes = {{"scale", scale},
+                                   {"causal", int64_t{is_causal && fits_op}},
+                                   {"nan_to_zero", int64_t{may_see_none}}};
     y = one.valid() ? c.Op("attention", {q, k, v, one}, attributes)
                     : c.Op("attention", {q, k, v}, attributes);
   }

@@ -407,6 +407,24 @@ TEST(OnnxImport, ResizedSizesAreRoundedAsInF32) {
             (Texts{"f32[13]{1, 1, 1, 2, 2, 3, 3, 3, 4, 4, 5, 5, 5}"}));
 }
 
+// A query of NaN, which a causal mask does not keep from the first key, and one that sees none.
+TEST(OnnxImport, AttentionHidesNoNaN) {
+  GraphParts parts;
+  parts.nodes = {
+      Node("Attention", {"q", "k", "k"}, {"y"},
+           {testing::FloatAttribute("scale", 1), testing::IntAttribute("is_causal", 1)}),
+      Node("Attention", {"q", "k", "k", "m"}, {"z"}, {testing::FloatAttribute("scale", 1)})};
+  parts.inputs = {ValueInfo("q", kF32, {1, 1, 2, 1}), ValueInfo("k", kF32, {1, 1, 1, 1}),
+                  ValueInfo("m", kBool, {2, 1})};
+  parts.outputs = {ValueInfo("y", kF32, {1, 1, 2, 1}), ValueInfo("z", kF32, {1, 1, 2, 1})};
+  EXPECT_EQ(RunModel(ModelOf(parts, 23), {"f32[1, 1, 2, 1]{nan, 1}", "f32[1, 1, 1, 1]{3}",
+                                          "bool[2, 1]{true, false}"})[0],
+            "f32[1, 1, 2, 1]{nan, 3}");
+  EXPECT_EQ(RunModel(ModelOf(parts, 23),
+                     {"f32[1, 1, 2, 1]{2, 1}", "f32[1, 1, 1, 1]{3}", "bool[2, 1]{true, false}"})[1],
+            "f32[1, 1, 2, 1]{3, 0}");
+}
+
 TEST(OnnxImport, ZerosAreQuantizedByAScaleOfOne) {
   GraphParts parts;
   parts.nodes = {Node("DynamicQuantizeLinear", {"x"}, {"y", "s", "z"})};
