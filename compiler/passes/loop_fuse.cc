@@ -377,6 +377,11 @@ class Fuser {
       return std::nullopt;
     };
     copy(second, nb, depth_b);
+    // What they store of one element would look like a place for an epilogue.
+    if (failure.empty() && ka.template_kind != TemplateKind::kNone &&
+        ka.template_kind != TemplateKind::kContraction) {
+      failure = "the producer is a template that takes no epilogue";
+    }
     if (!failure.empty()) {
       *reason = failure;
       return std::nullopt;

@@ -182,6 +182,18 @@ TEST(PipelineTest, ACompileCanBeStopped) {
   EXPECT_TRUE(pipeline::Compile(request).ok());
 }
 
+// One column of values leaves attention no loop around what it stores.
+TEST(PipelineTest, AttentionOfOneColumnStaysApart) {
+  const auto program =
+      CompileText(R"(graph main(%q: f32[1, 3, 32, 2], %v: f32[1, 3, 32, 1]) -> (%z) {
+  %y = attention %q, %q, %v {scale = 1.0} : f32[1, 3, 32, 1] "attend"
+  %z = neg %y : f32[1, 3, 32, 1] "negative"
+}
+)");
+  ASSERT_TRUE(program.ok()) << program.status().ToString();
+  EXPECT_EQ(KindsOf(*program).size(), 2u);
+}
+
 TEST(PipelineTest, ResultsThatNothingComputesAreCopied) {
   const auto program = CompileText(R"(graph main(%a: f32[4]) -> (%a, %n, %n, %k) {
   %n = neg %a : f32[4] "negate"
