@@ -725,6 +725,18 @@ void Scheduler::Abandon(const DeviceHandle& handle, hal::Deadline work_end,
   JoinThreads();
 }
 
+void Scheduler::EndAbandoned() {
+  Retire();
+  WorkList kept;
+  {
+    std::lock_guard lock(mutex_);
+    for (HardwareQueue& queue : queues_) {
+      while (!queue.abandoned.empty()) kept.Push(queue.abandoned.Pop());
+    }
+  }
+  while (!kept.empty()) Recycle(kept.Pop());
+}
+
 void Scheduler::Stop() {
   if (!handle_) return;
   {

@@ -62,8 +62,9 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // declares the device lost and waits for the threads to end until `thread_end`, except for the
   // caller's. Destroys nothing of `handle`, the scheduler's own.
   void Abandon(const DeviceHandle& handle, hal::Deadline work_end, hal::Deadline thread_end);
-  // After that, once nothing calls the driver any more: fails what is still in flight.
-  void EndAbandoned() { Retire(); }
+  // After that, once nothing calls the driver any more: fails what is still in flight, and gives up
+  // what a device that stalled kept.
+  void EndAbandoned();
 
  private:
   static constexpr uint32_t kMaxQueues = 17;  // for computing, and one for transfers
