@@ -4,6 +4,7 @@
 #include "base/cpu_kernel_abi.h"
 #include "base/gpu_kernel_abi.h"
 #include "compiler/kernel/expand_math.h"
+#include "compiler/kernel/narrow_math.h"
 
 namespace halyard::pipeline {
 
@@ -18,7 +19,11 @@ kernel::Kernel ExpandMathFor(const kernel::Kernel& code, const Target& target) {
   // that NVRTC compiles for each element of a tile.
   options.has_f32_functions = target.kind == TargetKind::kCuda;
   options.has_exp2 = target.kind == TargetKind::kVulkan;
-  return kernel::ExpandMath(options.has_fma ? code : kernel::SplitFma(code), options);
+  if (target.kind == TargetKind::kCpu) {
+    return kernel::ExpandMath(options.has_fma ? code : kernel::SplitFma(code), options);
+  }
+  const kernel::Kernel narrow = kernel::NarrowMath(code);
+  return kernel::ExpandMath(options.has_fma ? narrow : kernel::SplitFma(narrow), options);
 }
 
 Status ExpandMath(CompileState& state) {
