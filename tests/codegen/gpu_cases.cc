@@ -64,7 +64,7 @@ void Ids(const GpuTarget&, Cases* cases) {
 // constants.
 void Widened(const GpuTarget&, Cases* cases) {
   for (const int64_t limit : {-5, 0, 1, 5}) {
-    GpuFrame f(fmt::format("widened_{}", limit), DType::kI64, kItems);
+    GpuFrame f(fmt::format("widened_{}", limit + 5), DType::kI64, kItems);
     const ValueId wide = f.b.Convert(f.b.Sub(f.item, f.I32(8)), DType::kI64);
     const ValueId constant = f.b.Index(limit);
     const ValueId results[] = {f.b.Min(wide, constant),
