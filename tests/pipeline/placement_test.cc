@@ -809,8 +809,15 @@ class CutInTheMiddle : public ::testing::Test {
     for (size_t i = 0; i < parts.plan->item_names.size(); ++i) {
       const bool is_middle = parts.plan->item_nodes[i].back() == "b1";
       timings_.seconds[{is_middle ? 0 : 1, parts.plan->item_keys[i]}] = 2e-3;
+      timings_.seconds[{is_middle ? 1 : 0, parts.plan->item_keys[i]}] = 1e-4;
     }
-    EXPECT_EQ(timings_.seconds.size(), 2u);  // the outer two are equal work
+    EXPECT_EQ(timings_.seconds.size(), 4u);  // the outer two are equal work
+    place::Options together;
+    together.affinities = {{"*", "cpu:0", place::Strength::kRequire}};
+    Placed whole;
+    EXPECT_TRUE(Place(kText, TwoDevices(), together, &whole).ok());
+    EXPECT_EQ(whole.plan->item_keys.size(), 1u);
+    timings_.seconds[{0, whole.plan->item_keys[0]}] = 1e-4;
   }
 
   static constexpr std::string_view kText = R"(graph main(%x: f32[300000]) -> (%f) {
