@@ -202,10 +202,14 @@ Status GpuContractionBuilder::SumOverK() {
 }
 
 // The tile after the one being multiplied is on its way through registers. With one stage, it is
-// written to memory once everyone has read the last.
+// written to memory once everyone has read the last. Compilers move loads to where their values are
+// stored, behind the products, unless something holds them: they stand under no condition, so the
+// last product is behind the loop, and before the barrier that the products wait for.
 Status GpuContractionBuilder::SumAhead(V lo, V hi) {
-  const V step = writer_.Index(tile_.k), one = writer_.Index(1);
-  const size_t row_loads = row_stage_->Nothing().size();
+  const V step = writer_.Index(tile_.k), one = writer_.Index(1), zero = writer_.Index(0);
+  const V row_size = writer_.Index(row_stage_->tile_elements());
+  const V col_size = writer_.Index(col_stage_->tile_elements());
+  const size_t row_loads = row_stage_->load_count();
   const auto load = [&](V tile) -> Result<std::vector<V>> {
     const V k = writer_.Mul(tile, step);
     HY_ASSIGN(std::vector<V> values, row_stage_->Load(k));
@@ -213,61 +217,38 @@ Status GpuContractionBuilder::SumAhead(V lo, V hi) {
     values.insert(values.end(), more.begin(), more.end());
     return values;
   };
-  const auto load_next = [&](V tile, V is_there) -> Result<std::vector<V>> {
-    writer_.BeginIf(is_there);
-    HY_ASSIGN(const std::vector<V> values, load(tile));
-    writer_.BeginElse(values);
-    std::vector<V> nothing = row_stage_->Nothing();
-    const std::vector<V> more = col_stage_->Nothing();
-    nothing.insert(nothing.end(), more.begin(), more.end());
-    return writer_.EndIf(nothing);
+  const auto store = [&](V stage, std::span<const V> values) {
+    row_stage_->Store(writer_.Mul(stage, row_size), values.first(row_loads));
+    col_stage_->Store(writer_.Mul(stage, col_size), values.subspan(row_loads));
   };
-  const auto store = [&](V row_base, V col_base, std::span<const V> values) {
-    row_stage_->Store(row_base, values.first(row_loads));
-    col_stage_->Store(col_base, values.subspan(row_loads));
+  const auto multiply = [&](V stage, std::vector<V>& sums) {
+    Multiply(writer_.Mul(stage, row_size), writer_.Mul(stage, col_size), sums);
   };
-  const V zero = writer_.Index(0);
   const bool is_always = HasTiles();
-  std::vector<V> ahead;
-  if (is_always) {
-    HY_ASSIGN(ahead, load(lo));
-  } else {
-    HY_ASSIGN(ahead, load_next(lo, writer_.Compare(Opcode::kLt, lo, hi)));
-  }
-  std::vector<V> carried = sums_;
-  const size_t sum_count = sums_.size();
-  if (tile_.stages == 1) {
-    carried.insert(carried.end(), ahead.begin(), ahead.end());
-    const Writer::Loop loop = writer_.BeginFor(lo, hi, one, carried, is_always);
-    std::vector<V> sums(loop.carried.begin(), loop.carried.begin() + static_cast<long>(sum_count));
-    store(zero, zero, std::span(loop.carried).subspan(sum_count));
-    writer_.Barrier();
-    const V next = writer_.Add(loop.variable, one);
-    HY_ASSIGN(ahead, load_next(next, writer_.Compare(Opcode::kLt, next, hi)));
-    Multiply(zero, zero, sums);
-    writer_.Barrier();
-    sums.insert(sums.end(), ahead.begin(), ahead.end());
-    sums = writer_.EndFor(sums);
-    sums_.assign(sums.begin(), sums.begin() + static_cast<long>(sum_count));
-    return OkStatus();
-  }
-  store(zero, zero, ahead);
-  writer_.Barrier();
-  const Writer::Loop loop = writer_.BeginFor(lo, hi, one, carried, is_always);
+  if (!is_always) writer_.BeginIf(writer_.Compare(Opcode::kLt, lo, hi));
+  HY_ASSIGN(std::vector<V> ahead, load(lo));
+  store(zero, ahead);
+  const V last = writer_.Sub(hi, one);
+  const bool is_single = tile_.stages == 1;
+  const auto stage_of = [&](V tile) {
+    return is_single ? zero : writer_.FloorMod(writer_.Sub(tile, lo), writer_.Index(2), true);
+  };
+  const Writer::Loop loop = writer_.BeginFor(lo, last, one, sums_, /*runs_at_least_once=*/false);
   std::vector<V> sums = loop.carried;
-  const V next = writer_.Add(loop.variable, one);
-  const V is_there = writer_.Compare(Opcode::kLt, next, hi);
-  const V side = writer_.FloorMod(writer_.Sub(loop.variable, lo), writer_.Index(2), true);
-  const V other = writer_.Sub(one, side);
-  HY_ASSIGN(ahead, load_next(next, is_there));
-  Multiply(writer_.Mul(side, writer_.Index(row_stage_->tile_elements())),
-           writer_.Mul(side, writer_.Index(col_stage_->tile_elements())), sums);
-  writer_.BeginIf(is_there);
-  store(writer_.Mul(other, writer_.Index(row_stage_->tile_elements())),
-        writer_.Mul(other, writer_.Index(col_stage_->tile_elements())), ahead);
-  writer_.EndIf({});
+  HY_ASSIGN(ahead, load(writer_.Add(loop.variable, one)));
   writer_.Barrier();
-  sums_ = writer_.EndFor(sums);
+  const V stage = stage_of(loop.variable);
+  multiply(stage, sums);
+  if (is_single) writer_.Barrier();
+  store(is_single ? zero : writer_.Sub(one, stage), ahead);
+  sums = writer_.EndFor(sums);
+  writer_.Barrier();
+  multiply(stage_of(last), sums);
+  if (!is_always) {
+    writer_.BeginElse(sums);
+    sums = writer_.EndIf(sums_);
+  }
+  sums_ = std::move(sums);
   return OkStatus();
 }
 

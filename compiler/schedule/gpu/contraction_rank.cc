@@ -15,6 +15,7 @@ namespace {
 constexpr int64_t kMostParts = 16;
 constexpr int64_t kDispatchDepth = 1024;  // a shorter part of k is not worth a second dispatch
 constexpr int64_t kJoinDepth = 128;       // nor this one joining
+constexpr int64_t kItemWorkgroups = 8;    // of register tiles, which are small, that a unit holds
 constexpr int64_t kRaster = 8;
 constexpr int64_t kMostWgmmaStages = 5;
 constexpr int32_t kMostJoinedElements = 64 * 128;  // of a quad
@@ -196,22 +197,33 @@ class Ranker {
     const bool is_large =
         kind == ScheduleKind::kGpuWgmma && tile.item_m * tile.item_n > kMostJoinedElements;
     if (kind != ScheduleKind::kGpuTile && target_.kind == TargetKind::kCuda && !is_large) {
-      size_t first = ranked_.size();
+      const size_t first = ranked_.size();
       for (const int64_t parts : kParts) {
         if (tiles * parts > 2 * units_ || k_ < parts * kJoinDepth) break;
         add(parts, true);
       }
-      // The best of them only.
-      std::stable_sort(ranked_.begin() + static_cast<long>(first), ranked_.end(), IsBetter);
-      ranked_.resize(std::min(ranked_.size(), first + kMostSplits));
+      KeepBest(first, kMostSplits);
     }
-    if (tiles * 2 <= units_ && k_ >= 2 * kDispatchDepth) {
+    if (kind == ScheduleKind::kGpuTile) {
+      const size_t first = ranked_.size();
+      for (const int64_t parts : kParts) {
+        if (tiles * parts > kItemWorkgroups * units_ || k_ < parts * kJoinDepth) break;
+        add(parts, false);
+      }
+      KeepBest(first, kMostSplits);
+    } else if (tiles * 2 <= units_ && k_ >= 2 * kDispatchDepth) {
       add(std::min({units_ / tiles, k_ / kDispatchDepth, kMostParts}), false);
     }
   }
 
   using Ranked = std::pair<ScheduleRecord, double>;
   static bool IsBetter(const Ranked& x, const Ranked& y) { return x.second < y.second; }
+
+  // Of the schedules from `first` on.
+  void KeepBest(size_t first, size_t count) {
+    std::stable_sort(ranked_.begin() + static_cast<long>(first), ranked_.end(), IsBetter);
+    ranked_.resize(std::min(ranked_.size(), first + count));
+  }
 
   const loop::Function& function_;
   const loop::Kernel& kernel_;

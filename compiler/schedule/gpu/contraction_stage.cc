@@ -144,10 +144,6 @@ Result<std::vector<V>> ContractionStage::Load(V k) {
   return values;
 }
 
-std::vector<V> ContractionStage::Nothing() {
-  return std::vector<V>(passes_.size(), writer_.Const(dtype_, 0, options_.access.lanes));
-}
-
 int64_t ContractionStage::OffsetInTile(int64_t side, int64_t k) const {
   return k_major_ ? side / 64 * group_stride() + k * 64 : side * 64 + k;
 }

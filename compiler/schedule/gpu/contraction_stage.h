@@ -48,8 +48,8 @@ class ContractionStage {
   void Store(V base, std::span<const V> values);
   // Both at once, taking effect after async_wait and a barrier.
   Status Copy(V base, V k);
-  // What Load would give for no tile.
-  std::vector<V> Nothing();
+  // How many values Load gives.
+  size_t load_count() const { return passes_.size(); }
 
   kernel::BufferId buffer() const { return buffer_; }
   DType dtype() const { return dtype_; }

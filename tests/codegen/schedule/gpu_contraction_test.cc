@@ -578,6 +578,48 @@ TEST(GpuContraction, LargeProductsCopyWideAndOverlap) {
   }
 }
 
+// Few rows and a long sum, in f32: parts of it fill the device, and the next tile is asked for
+// before the barrier that the products wait for, under no condition, so that no compiler delays it.
+TEST(GpuContraction, ProductsOfWorkitemsFillTheDeviceAndLoadAhead) {
+  ExprArena exprs;
+  Result<loop::Function> function = loop::ParseFunction(Write(Shape(128, 768, 3072)), exprs);
+  ASSERT_TRUE(function.ok()) << function.status().ToString();
+  for (const char* name : {"cuda-sm90", "vulkan-32"}) {
+    SCOPED_TRACE(name);
+    Target target = GpuTargetOf(name);
+    target.gpu.unit_count = 132;
+    Result<std::vector<ScheduleRecord>> records = EnumerateSchedules(*function, 0, target);
+    ASSERT_TRUE(records.ok()) << records.status().ToString();
+    const ScheduleRecord& best = (*records)[0];
+    ASSERT_EQ(best.kind, ScheduleKind::kGpuTile);
+    const GpuTile& tile = best.tile;
+    EXPECT_GE((128 / tile.m) * (768 / tile.n) * tile.split, 132);
+    Result<ScheduledKernel> built = BuildKernel(*function, 0, best, target);
+    ASSERT_TRUE(built.ok()) << built.status().ToString();
+    const kernel::Kernel& kernel = built->kernels[0];
+    size_t loops = 0;
+    for (const kernel::Op& op : kernel.ops) {
+      if (op.opcode != kernel::Opcode::kFor) continue;
+      ++loops;
+      bool has_barrier = false;
+      int64_t loads = 0;
+      for (const kernel::OpId id : kernel.blocks[op.blocks[0]].ops) {
+        const kernel::Op& inner = kernel.ops[id];
+        has_barrier |= inner.opcode == kernel::Opcode::kBarrier;
+        if (inner.opcode != kernel::Opcode::kLoad ||
+            kernel.buffers[inner.buffer].space != kernel::MemorySpace::kGlobal) {
+          continue;
+        }
+        EXPECT_FALSE(has_barrier);
+        loads += kernel.values[inner.results[0]].type.lanes;
+      }
+      EXPECT_TRUE(has_barrier);
+      EXPECT_EQ(loads, (tile.m + tile.n) * tile.k / kernel.workgroup_size[0]);
+    }
+    EXPECT_EQ(loops, 1u);
+  }
+}
+
 // A residual is read once, in vectors of 16 bytes, and several of them are on their way before the
 // last products are waited for.
 TEST(GpuContraction, AsynchronousProductsReadTheirResidualAhead) {
