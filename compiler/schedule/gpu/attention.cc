@@ -156,6 +156,8 @@ std::unique_ptr<ContractionStage> AttentionBuilder::MakeStage(const Problem& pro
   options.access = AccessOf(function_, kernel_, problem, factor, side);
   options.extent = extent;
   options.depth = record_.tile.k;
+  // Of values, every tile of a block of keys.
+  if (&problem == &value_problem_) options.k_block = record_.tile.n;
   options.workitems = workitems_;
   options.k_major = true;
   options.value = factor.value;

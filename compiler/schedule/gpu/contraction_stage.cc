@@ -34,7 +34,7 @@ ContractionStage::ContractionStage(const loop::Function& function, const loop::K
   buffer_ =
       writer_.AddAllocation(std::string(options_.name), dtype_, tile_elements_ * options_.stages);
   clamps_ = !exprs_.KnownMultipleOf(side.extent, options_.extent);
-  masks_ = !exprs_.KnownMultipleOf(problem.k.extent, options_.depth);
+  masks_ = !exprs_.KnownMultipleOf(problem.k.extent, std::max(options_.depth, options_.k_block));
 
   const int64_t fast = (access.along_k ? options_.depth : options_.extent) / access.lanes;
   const int64_t total = options_.extent * options_.depth / access.lanes;

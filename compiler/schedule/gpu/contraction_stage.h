@@ -22,6 +22,7 @@ class ContractionStage {
   struct Options {
     OperandAccess access;
     int64_t extent = 0, depth = 0;  // powers of two
+    int64_t k_block = 0;            // tiles are read up to the next multiple of this; 0: of depth
     int64_t workitems = 0;          // a power of two
     int64_t stages = 1;             // tiles in workgroup memory
     bool k_major = false;           // [k][side] in memory whatever the access

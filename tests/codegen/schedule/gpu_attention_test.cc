@@ -131,6 +131,7 @@ TEST(GpuAttention, ShapesAndMasks) {
                         {"65", "130", 16, 16, false, true},
                         {"17", "17", 8, 24, true, true},
                         {"40", "20", 8, 8, false, true},  // the first rows see no key
+                        {"16", "16", 8, 8, true, false},  // a block of values beyond the last
                         {"64", "64", 32, 64, false, false}}) {
     AttentionText t;
     t.queries = c.queries;
