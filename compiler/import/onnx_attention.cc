@@ -228,7 +228,7 @@ std::vector<V> ImportAttention(NodeContext& c) {
     const bool may_see_none = c.Has(3) || c.Has(6) || left >= 0 || right >= 0;
     const Attributes attributes = {{"scale", scale},
                                    {"causal", int64_t{is_causal && fits_op}},
-                                   {"nan_to_zero", int64_t{may_see_none}}};
+                                   {"hidden_to_zero", int64_t{may_see_none}}};
     y = one.valid() ? c.Op("attention", {q, k, v, one}, attributes)
                     : c.Op("attention", {q, k, v}, attributes);
   }

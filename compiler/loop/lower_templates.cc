@@ -192,6 +192,7 @@ Status LowerAttention(Lowering& lowering, const graph::Module&, const graph::Nod
   HY_ASSIGN(double scale, graph::GetFloat(node, "scale"));
   const bool is_causal = IntOr(node, "causal", 0) != 0;
   const bool nan_to_zero = IntOr(node, "nan_to_zero", 0) != 0;
+  const bool hidden_to_zero = IntOr(node, "hidden_to_zero", 0) != 0;
   for (size_t i = 0; i < 3; ++i) HY_TRY(lowering.RealiseForTemplate(node.operands[i]));
   ExprArena& e = lowering.exprs();
   const std::vector<Expr> q = lowering.TypeOf(node.operands[0]).dims;
@@ -262,6 +263,11 @@ Status LowerAttention(Lowering& lowering, const graph::Module&, const graph::Nod
           b.Store(weights, at(r), weight);
           return weight;
         });
+        ValueId is_hidden = kNone;
+        if (hidden_to_zero) {
+          const ValueId least = b.Float(type, -std::numeric_limits<double>::infinity());
+          is_hidden = b.Scalar(Opcode::kEq, {max, least});
+        }
         return lowering.ParallelLoop("e", v[3], [&](Expr column) -> Status {
           HY_ASSIGN(ValueId value,
                     lowering.Reduce(ReduceKind::kSum, {&t, 1},
@@ -279,6 +285,9 @@ Status LowerAttention(Lowering& lowering, const graph::Module&, const graph::Nod
               is_bad = b.Scalar(Opcode::kOr, {is_bad, is_empty});
             }
             value = b.Scalar(Opcode::kSelect, {is_bad, b.Float(type, 0), value});
+          }
+          if (is_hidden != kNone) {
+            value = b.Scalar(Opcode::kSelect, {is_hidden, b.Float(type, 0), value});
           }
           const Expr index[] = {row[0], row[1], row[2], column};
           b.Store(out[0], FlatIndex(e, out_dims, index),

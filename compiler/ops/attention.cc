@@ -18,6 +18,7 @@ Result<std::vector<Value>> InferAttention(const InferContext& context) {
   }
   HY_TRY(RequireFlag(context, "causal"));
   HY_TRY(RequireFlag(context, "nan_to_zero"));
+  HY_TRY(RequireFlag(context, "hidden_to_zero"));
   ExprArena& exprs = context.module.exprs;
   const std::vector<Expr>& q = context.operand(0).type.dims;
   const std::vector<Expr>& k = context.operand(1).type.dims;
@@ -64,7 +65,8 @@ Result<std::vector<Tensor>> EvaluateAttention(const EvalContext& context) {
   HY_ASSIGN(Tensor result, MakeResult(context));
   HY_ASSIGN(const double scale, GetFloat(context.node, "scale"));
   const bool is_causal = IntOr(context.node, "causal", 0) != 0;
-  const bool gives_zero = IntOr(context.node, "nan_to_zero", 0) != 0;
+  const bool nan_to_zero = IntOr(context.node, "nan_to_zero", 0) != 0;
+  const bool hidden_to_zero = IntOr(context.node, "hidden_to_zero", 0) != 0;
   const bool has_mask = Has(context, 3);
   std::vector<int64_t> mask_strides(4, 0);
   if (has_mask) {
@@ -105,13 +107,15 @@ Result<std::vector<Tensor>> EvaluateAttention(const EvalContext& context) {
       score = std::exp(score - greatest);
       sum += score;
     }
+    const bool is_zero = (hidden_to_zero && greatest == -std::numeric_limits<double>::infinity()) ||
+                         (nan_to_zero && (keys == 0 || std::isnan(sum)));
     for (int64_t e = 0; e < width; ++e) {
       double value = 0;
       for (int64_t j = 0; j < keys; ++j) {
         value += scores[static_cast<size_t>(j)] / sum * LoadFloat(v, (kv_row + j) * width + e);
       }
       if (keys == 0) value = std::numeric_limits<double>::quiet_NaN();
-      if (gives_zero && (keys == 0 || std::isnan(sum))) value = 0;
+      if (is_zero) value = 0;
       StoreFloat(result, row * width + e, value);
     }
     ++row;
@@ -125,6 +129,9 @@ constexpr AttributeDef kAttentionAttributes[] = {
     {"causal", AttributeKind::kInt, false, "1: query i sees keys up to i + (t - s). Default 0."},
     {"nan_to_zero", AttributeKind::kInt, false,
      "1: a query whose softmax is NaN, as where it sees no key, gives 0. Default 0."},
+    {"hidden_to_zero", AttributeKind::kInt, false,
+     "1: a query whose scores are all -infinity, as where it sees no key, gives 0; NaN stays NaN. "
+     "Default 0."},
 };
 
 constexpr OpCase kAttentionCases[] = {
@@ -140,6 +147,9 @@ constexpr OpCase kAttentionCases[] = {
     {"f32[1, 1, 2, 1]{0, 0}; f32[1, 1, 2, 1]{0, 0}; f32[1, 1, 2, 1]{2, 4}; bool[1, 1, 2, "
      "2]{false, false, true, true}",
      "scale = 1.0, nan_to_zero = 1", "f32[1, 1, 2, 1]{0, 3}"},
+    {"f32[1, 1, 3, 1]{0, nan, 0}; f32[1, 1, 2, 1]{0, 0}; f32[1, 1, 2, 1]{2, 4}; bool[1, 1, 3, "
+     "2]{false, false, true, false, true, true}",
+     "scale = 1.0, hidden_to_zero = 1", "f32[1, 1, 3, 1]{0, nan, 3}"},
 };
 
 constexpr OpDef kAttentionOps[] = {
@@ -150,7 +160,8 @@ constexpr OpDef kAttentionOps[] = {
                "scores), each dim of which is that of [b, h, s, t] or 1. h is a "
                "multiple of g; query head i uses key head i / (h / g). Result [b, h, "
                "s, e] = softmax(scale * q k^T + mask) v. A query that sees no key "
-               "gives NaN unless nan_to_zero. Softmax and sums of f16 and bf16 are in f32. Floats.",
+               "gives NaN unless nan_to_zero or hidden_to_zero. Softmax and sums of f16 and bf16 "
+               "are in f32. Floats.",
         .traits = kTemplate,
         .min_operands = 3,
         .max_operands = 4,

@@ -294,7 +294,8 @@ Status AttentionBuilder::EmitValues(V key) {
 
 Status AttentionBuilder::EmitResults() {
   const GpuTile& tile = record_.tile;
-  // A row that sees no key has the sum that its softmax has: not a number, or 0 over no keys.
+  // A row that sees no key has the sum that its softmax has: not a number, or 0 over no keys. The
+  // weights of other rows sum up to 1 or more, so where is_hidden is used 0 tells those rows apart.
   const V is_hidden = writer_.Compare(Opcode::kEq, maximum_, F32(-kInfinity));
   V hidden_sum = F32(std::numeric_limits<double>::quiet_NaN());
   if (exprs_.RangeOf(keys_.extent).lo < 1) {
@@ -302,7 +303,8 @@ Status AttentionBuilder::EmitResults() {
         writer_.Compare(Opcode::kEq, emitter_.Evaluate(keys_.extent), writer_.Index(0));
     hidden_sum = writer_.Select(is_empty, F32(0), hidden_sum);
   }
-  const V sum = writer_.Select(is_hidden, hidden_sum, sum_);
+  const V sum =
+      online_.is_hidden != loop::kNone ? sum_ : writer_.Select(is_hidden, hidden_sum, sum_);
   writer_.BeginIf(writer_.Compare(Opcode::kEq, part_, writer_.Index(0)));
   writer_.Store(scale_, soft_row_, sum);
   writer_.EndIf({});
@@ -318,7 +320,11 @@ Status AttentionBuilder::EmitResults() {
     }
     emitter_.Bind(row_symbol_, row);
     emitter_.Shift(rows_.flat, row_symbol_, 0);
-    emitter_.SetValue(online_.sum, sums[static_cast<size_t>(i)]);
+    const V sum = sums[static_cast<size_t>(i)];
+    emitter_.SetValue(online_.sum, sum);
+    if (online_.is_hidden != loop::kNone) {
+      emitter_.SetValue(online_.is_hidden, writer_.Compare(Opcode::kEq, sum, F32(0)));
+    }
     for (loop::OpId id : online_.row_ops) HY_TRY(emitter_.EmitOp(id));
     for (int64_t c = 0; c < value_tile_.col_groups; ++c) {
       const int64_t offset = c * (columns_ / value_tile_.col_groups);

@@ -142,7 +142,8 @@ int ResultLanes(const loop::Function& function, const loop::Kernel& kernel,
 
 Status EmitAttentionResult(const AttentionResults& r, V row, V col, V values, V maximum, V sum) {
   ExprArena& exprs = *r.function.exprs;
-  // A row that sees no key has the sum that its softmax has: not a number, or 0 over no keys.
+  // A row that sees no key has the sum that its softmax has: not a number, or 0 over no keys. The
+  // weights of other rows sum up to 1 or more, so where is_hidden is used 0 tells those rows apart.
   const V is_hidden =
       r.writer.Compare(Opcode::kEq, maximum, r.writer.Float(DType::kF32, -kInfinity));
   V hidden_sum = r.writer.Float(DType::kF32, std::numeric_limits<double>::quiet_NaN());
@@ -156,7 +157,12 @@ Status EmitAttentionResult(const AttentionResults& r, V row, V col, V values, V 
   if (checks_col) r.writer.BeginIf(IsColumn(r, col));
   r.emitter.Bind(r.row_symbol, row);
   r.emitter.Shift(r.online.attention.m, r.row_symbol, 0);
-  sum = r.writer.Select(is_hidden, hidden_sum, sum);
+  if (r.online.is_hidden != loop::kNone) {
+    r.emitter.SetValue(r.online.is_hidden,
+                       r.writer.Compare(Opcode::kEq, sum, r.writer.Float(DType::kF32, 0)));
+  } else {
+    sum = r.writer.Select(is_hidden, hidden_sum, sum);
+  }
   r.emitter.SetValue(r.online.sum, sum);
   for (loop::OpId id : r.online.row_ops) HY_TRY(r.emitter.EmitOp(id));
   r.emitter.Shift(r.online.values.n, r.col_symbol, 0);

@@ -97,6 +97,12 @@ class SoftmaxReader {
     for (OpId id : online_.attention.steps[1].ops) {
       const Op& op = kernel_.ops[id];
       if (op.kind == OpKind::kConst || op.kind == OpKind::kScalar || op.kind == OpKind::kIndex) {
+        if (maximum != loop::kNone && online_.is_hidden == loop::kNone &&
+            op.opcode == Opcode::kEq && op.operands[0] == maximum &&
+            Constant({}, op.operands[1]) == -std::numeric_limits<double>::infinity()) {
+          online_.is_hidden = op.results[0];
+          continue;
+        }
         for (loop::ValueId v : op.operands) {
           if (v == maximum) return false;
         }
@@ -151,12 +157,12 @@ class SoftmaxReader {
       if (op.kind == OpKind::kIndirect) return false;
       if (op.kind == OpKind::kLoad && (op.buffer == scores_ || op.buffer == weights_)) return false;
     }
-    // Of the steps before, the epilogue may use the sum and what row_ops make of it.
+    // Of the steps before, the epilogue may use the sum, is_hidden and what row_ops make of them.
     for (loop::ValueId kept : online_.attention.kept) {
       const bool is_row_op =
           std::any_of(online_.row_ops.begin(), online_.row_ops.end(),
                       [&](OpId id) { return kernel_.ops[id].results[0] == kept; });
-      if (kept != online_.sum && !is_row_op) return false;
+      if (kept != online_.sum && kept != online_.is_hidden && !is_row_op) return false;
     }
     return true;
   }

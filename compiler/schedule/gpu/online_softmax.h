@@ -31,10 +31,11 @@ inline constexpr double kHidingScore = -65504;
 struct OnlineSoftmax {
   AttentionProblem attention;  // the source of the rest
   AttentionContraction scores, values;
-  std::vector<loop::OpId> score_ops;  // of scores.epilogue, but the store
-  loop::ValueId score = loop::kNone;  // what that stores
-  loop::ValueId sum = loop::kNone;    // of the weights
-  std::vector<loop::OpId> row_ops;    // of a row, from the sum
+  std::vector<loop::OpId> score_ops;      // of scores.epilogue, but the store
+  loop::ValueId score = loop::kNone;      // what that stores
+  loop::ValueId sum = loop::kNone;        // of the weights
+  loop::ValueId is_hidden = loop::kNone;  // whether the maximum is -infinity; kNone: unused
+  std::vector<loop::OpId> row_ops;        // of a row, from the sum and is_hidden
   // Keys from here on are hidden from a row, whatever the other masks say; it does not fall as the
   // row grows. Invalid: none.
   Expr visible_end;

@@ -18,6 +18,7 @@ struct AttentionText {
   bool is_masked = false, is_causal = false;
   bool adds_mask = false;     // causal as exported models write it
   bool hides_softly = false;  // the same with f16's least number, and keys that are hidden to all
+  int64_t nan_row = -1;       // a row with scores that are NaN, which stay so: hidden rows give 0
   std::string dtype = "f32", out = "f32";
   std::string symbols;
 };
@@ -56,6 +57,13 @@ std::string Write(const AttentionText& t) {
   text += "%5 = mul %1, %3\nyield %5\n}\n%6 = const.f32 0.25\n%7 = mul %0, %6\n";
   text += "%9 = const.f32 -inf\n";
   std::string score = "%7";
+  if (t.nan_row >= 0) {
+    text += fmt::format(
+        "%60 = index.i64 [i - {}]\n%61 = convert.f32 %60\n%62 = div %61, %61\n"
+        "%63 = mul %7, %62\n",
+        t.nan_row);
+    score = "%63";
+  }
   if (t.is_masked) {
     text += fmt::format("%8 = load mask[i*({}) + j]\n%10 = select %8, {}, %9\n", t.keys, score);
     score = "%10";
@@ -94,13 +102,15 @@ std::string Write(const AttentionText& t) {
       "%13 = reduce sum r2 < {1} {{\n%14 = load scores[{0}r2]\n%15 = sub %14, %11\n%16 = exp %15\n"
       "store weights[{0}r2], %16\nyield %16\n}}\n",
       row, t.keys);
+  if (t.nan_row >= 0) text += "%26 = const.f32 -inf\n%22 = eq %11, %26\n";
   text += fmt::format("parallel x < {} {{\n%17 = reduce sum r3 < {} {{\n%18 = load weights[{}r3]\n",
                       t.width, t.keys, row);
   text +=
       load(19, 59, fmt::format("v[{}*{} + {}*r3 + x]", t.width, key_head, t.key_heads * t.width));
   text += fmt::format(
-      "%20 = mul %18, %19\nyield %20\n}}\n%21 = div %17, %13\n%22 = ne %13, %13\n"
+      "%20 = mul %18, %19\nyield %20\n}}\n%21 = div %17, %13\n{}"
       "%23 = const.f32 0.0\n%24 = select %22, %23, %21\n{}store o[{}*h + {}*i + x], {}\n",
+      t.nan_row >= 0 ? "" : "%22 = ne %13, %13\n",
       t.out == "f32" ? "" : fmt::format("%25 = convert.{} %24\n", t.out), t.width,
       t.heads * t.width, t.out == "f32" ? "%24" : "%25");
   return text + "}\n}\n}\n}\n}";
@@ -248,6 +258,23 @@ TEST(GpuMatrixAttention, UnknownSizes) {
       ExpectSome(CheckGpu(Write(t), {{"s", 19}, {"t", keys}}, check));
       if (HasFatalFailure()) return;
     }
+  }
+}
+
+// Rows that see no key give 0, rows whose scores are NaN stay NaN.
+TEST(GpuMatrixAttention, HiddenRowsAreNotThoseOfNan) {
+  GpuCheck check = OnMatrixUnits("f16");
+  check.records = {Record(32, 32, 16, 2), Record(16, 32, 32, 1, 2)};
+  for (const bool is_f32 : {true, false}) {
+    AttentionText t;
+    t.queries = "40", t.keys = "20";
+    t.depth = t.width = 16;
+    t.is_causal = true;
+    t.nan_row = 30;
+    if (!is_f32) t.dtype = "f16";
+    const std::vector<GpuSeen> seen = CheckGpu(Write(t), {}, is_f32 ? Online() : check);
+    ExpectSome(seen);
+    if (HasFatalFailure()) return;
   }
 }
 

@@ -557,8 +557,10 @@ TEST_F(LoweringTest, AttentionOp) {
   Function f = Check({Op("attention", {q, k, v, Input("m", {2, 1, 3, 6})}, {{"scale", 0.4}}),
                       Op("attention", {q, k, v}, {{"scale", 0.4}, {"causal", int64_t{1}}}),
                       Op("attention", {q, k, v, Input("sees", {2, 4, 3, 6}, DType::kBool)},
-                         {{"scale", 0.4}, {"nan_to_zero", int64_t{1}}})});
-  ASSERT_EQ(f.kernels.size(), 3u) << PrintFunction(f);
+                         {{"scale", 0.4}, {"nan_to_zero", int64_t{1}}}),
+                      Op("attention", {q, k, v, Input("shows", {2, 4, 3, 6}, DType::kBool)},
+                         {{"scale", 0.4}, {"hidden_to_zero", int64_t{1}}})});
+  ASSERT_EQ(f.kernels.size(), 4u) << PrintFunction(f);
   for (const Kernel& kernel : f.kernels) {
     EXPECT_EQ(kernel.template_kind, TemplateKind::kAttention);
   }
