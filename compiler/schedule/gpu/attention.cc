@@ -320,10 +320,10 @@ Status AttentionBuilder::EmitResults() {
     }
     emitter_.Bind(row_symbol_, row);
     emitter_.Shift(rows_.flat, row_symbol_, 0);
-    const V sum = sums[static_cast<size_t>(i)];
-    emitter_.SetValue(online_.sum, sum);
+    const V row_sum = sums[static_cast<size_t>(i)];
+    emitter_.SetValue(online_.sum, row_sum);
     if (online_.is_hidden != loop::kNone) {
-      emitter_.SetValue(online_.is_hidden, writer_.Compare(Opcode::kEq, sum, F32(0)));
+      emitter_.SetValue(online_.is_hidden, writer_.Compare(Opcode::kEq, row_sum, F32(0)));
     }
     for (loop::OpId id : online_.row_ops) HY_TRY(emitter_.EmitOp(id));
     for (int64_t c = 0; c < value_tile_.col_groups; ++c) {
