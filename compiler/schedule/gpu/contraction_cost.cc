@@ -13,13 +13,15 @@ constexpr double kCacheBytes = 26.7;    // a cycle and unit, from the second-lev
 constexpr double kMemoryBytes = 3170;   // a nanosecond
 constexpr double kMatrixRate = 1080;    // multiply-adds of 16-bit numbers a cycle and unit
 constexpr double kOldMatrixRate = 540;  // before sm_80
-// Register tiles of workitems, fitted to 100 schedules of f32 products on an H200 through CUDA and
-// 700 of products and convolutions through Vulkan.
+// Register tiles of workitems, fitted to 114 schedules of f32 products on an H200 through CUDA and
+// 539 of products and convolutions through Vulkan.
 constexpr double kItemRate = 179;    // before what operands cost; 132 of parts of 8 x 8
 constexpr double kItemEdge = 1.4;    // of an operand against a multiply-add
 constexpr double kItemCycles = 640;  // of a step, however small: the next tile comes from memory
+constexpr double kItemDepthCycles = 1.25;
 constexpr double kItemCacheBytes = 15;
 constexpr double kItemFirstNs = 1500;
+constexpr double kItemSecondNs = 1800;
 constexpr double kItemSecondBytes = 4000;  // a nanosecond, of the parts
 constexpr double kShallow = 1.28;          // what barriers cost where a step is shorter than 64
 constexpr double kProductCycles = 21.1;    // 16 x 16 x 16, in one subgroup that is alone
@@ -83,7 +85,7 @@ double CostOfTiles(const ContractionSizes& sizes, const ScheduleRecord& record,
   const double steps = static_cast<double>(CeilDiv(CeilDiv(sizes.k, tile.k), tile.split));
   const double elements = double(tile.m) * tile.n;
   double rate = kItemRate * item / (item + kItemEdge * edge);
-  double alone = kItemCycles;  // cycles of one workgroup, however small
+  double alone = kItemCycles + kItemDepthCycles * tile.k;  // cycles of one workgroup, however small
   if (is_matrix) {
     const bool is_old = target.kind == TargetKind::kCuda && target.gpu.compute_capability < 80;
     rate = is_old ? kOldMatrixRate : kMatrixRate;
@@ -130,8 +132,9 @@ double CostOfTiles(const ContractionSizes& sizes, const ScheduleRecord& record,
   const double memory_ns = static_cast<double>(sizes.memory_bytes) / kMemoryBytes;
   double ns = kLaunchNs + std::max(busy, memory_ns) + kBothShare * std::min(busy, memory_ns);
   if (tile.split > 1 && !record.joins) {
-    ns += kSecondDispatchNs + 2 * static_cast<double>(workgroups) * part_bytes /
-                                  (is_matrix ? kSecondBytes : kItemSecondBytes);
+    const double bytes = 2 * static_cast<double>(workgroups) * part_bytes;
+    ns += is_matrix ? kSecondDispatchNs + bytes / kSecondBytes
+                    : kItemSecondNs + bytes / kItemSecondBytes;
   }
   return ns;
 }
