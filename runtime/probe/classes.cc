@@ -11,7 +11,7 @@
 namespace halyard::runtime {
 namespace {
 
-constexpr double kWarmSeconds = 0.1;  // the readings before have woken the clock
+constexpr double kWarmSecondsOfClass = 0.1;  // the readings before have woken the clock
 
 // As the text of a constant; of one value it would be folded.
 std::string Weights(int64_t count) {
@@ -100,7 +100,7 @@ Result<Reading> TimeClass(Prober& prober, const std::string& graph) {
   HY_ASSIGN(auto run, KernelRun::Make(prober.device_ref(), graph, options));
   HY_ASSIGN(const place::KernelPrediction prediction, run->Prediction());
   SampleOptions sampling;
-  sampling.warm_seconds = prober.is_gpu() ? kWarmSeconds : 0.01;
+  sampling.warm_seconds = prober.is_gpu() ? kWarmSecondsOfClass : 0.01;
   Reading reading;
   HY_ASSIGN(reading.seconds, Sample([&] { return run->TimeAlone(); }, sampling));
   reading.kind = ReadingKind::kKernel;

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kSide = 16;  // of a fragment
 constexpr int64_t kSubgroup = 32;
 
-int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+int64_t BlocksOf(int64_t n, int64_t each) { return (n + each - 1) / each; }
 
 struct Sizes {
   int64_t batch, rows, keys, depth, width, units;
@@ -27,12 +27,12 @@ struct Steps {
 };
 
 Steps StepsOf(const GpuTile& tile, const Sizes& s, int64_t blocks) {
-  const int64_t steps = RoundUp(s.keys, tile.n) / tile.n;
+  const int64_t steps = BlocksOf(s.keys, tile.n);
   if (!s.is_causal) return {steps, steps * blocks};
   Steps sum{steps, 0};
   for (int64_t block = 1; block <= blocks; ++block) {
     const int64_t end = std::clamp<int64_t>(block * tile.m + s.keys - s.rows, 1, s.keys);
-    sum.all += RoundUp(end, tile.n) / tile.n;
+    sum.all += BlocksOf(end, tile.n);
   }
   return sum;
 }
@@ -48,7 +48,7 @@ double CyclesOf(const GpuTile& tile, const Sizes& s) {
   const auto units = static_cast<double>(s.units), split = static_cast<double>(tile.split);
   const int64_t shares = tile.n / tile.item_n;
   const double subgroups = static_cast<double>(tile.m / tile.item_m * shares);
-  const int64_t blocks = RoundUp(s.rows, tile.m) / tile.m;
+  const int64_t blocks = BlocksOf(s.rows, tile.m);
   const double workgroups = static_cast<double>(s.batch * blocks) * split;
   const Steps steps = StepsOf(tile, s, blocks);
   const double mean = static_cast<double>(steps.all) / static_cast<double>(blocks);
@@ -128,7 +128,8 @@ std::vector<ScheduleRecord> EnumerateFragmentAttention(const loop::Function& fun
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<ScheduleRecord> records;
-  for (const auto& [cycles, record] : ranked) {
+  for (const auto& one : ranked) {
+    const ScheduleRecord& record = one.second;
     if (records.size() == kMost) break;
     // Other stages of the same tile differ little.
     const bool is_known = std::any_of(records.begin(), records.end(), [&](ScheduleRecord other) {
