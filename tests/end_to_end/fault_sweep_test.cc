@@ -170,6 +170,8 @@ TEST_F(FaultSweep, TwoProcessesFillOneCache) {
 TEST_F(FaultSweep, OneOfTwoProcessesIsKilledWhileTheyFillACache) {
   Write("digits.onnx", model_);
   Write("kill.sh", R"(
+# LeakSanitizer dies in one of so many processes; what a run leaks is tested elsewhere.
+export ASAN_OPTIONS="$ASAN_OPTIONS:detect_leaks=0"
 run="$1 run digits.onnx --no-tune --device cuda:0 --output-dir"
 killed=0
 for i in 01 03 06 09 12 16 20 25 30 40; do

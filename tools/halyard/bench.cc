@@ -69,7 +69,8 @@ std::function<bool(const std::string&)> OpenSizesOf(const ModelOptions& options)
     plain.model = options.model;
     plain.device = "auto";
     std::set<std::string> names;
-    for (const hy_symbol_info& symbol : OpenModel(plain, false).program.Symbols())
+    const auto model = OpenModel(plain, false);  // owns the names
+    for (const hy_symbol_info& symbol : model.program.Symbols())
       names.insert(hy::ToString(symbol.name));
     return [names](const std::string& name) { return names.contains(name); };
   } catch (const std::exception&) {
