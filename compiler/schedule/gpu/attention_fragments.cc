@@ -9,6 +9,7 @@
 #include "base/gpu_kernel_abi.h"
 #include "compiler/schedule/gpu/attention_builder.h"
 #include "compiler/schedule/gpu/contraction.h"
+#include "compiler/schedule/gpu/rounding.h"
 
 namespace halyard::schedule {
 
@@ -24,8 +25,6 @@ namespace {
 constexpr int64_t kPadBytes = 16;       // rows of workgroup memory start in different banks
 constexpr int64_t kMostDepth = 256;     // of a query and of a value
 constexpr int64_t kMostQueries = 2048;  // elements of a subgroup that stay in registers
-
-int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 
 #include "compiler/schedule/gpu/attention_fragments.h"
 #include "compiler/schedule/gpu/attention_rows.h"
+#include "compiler/schedule/gpu/rounding.h"
 
 namespace halyard::schedule {
 
@@ -13,8 +14,6 @@ namespace {
 
 constexpr int64_t kSide = 16;  // of a fragment
 constexpr int64_t kSubgroup = 32;
-
-int64_t BlocksOf(int64_t n, int64_t each) { return (n + each - 1) / each; }
 
 struct Sizes {
   int64_t batch, rows, keys, depth, width, units;
@@ -27,12 +26,12 @@ struct Steps {
 };
 
 Steps StepsOf(const GpuTile& tile, const Sizes& s, int64_t blocks) {
-  const int64_t steps = BlocksOf(s.keys, tile.n);
+  const int64_t steps = CeilDiv(s.keys, tile.n);
   if (!s.is_causal) return {steps, steps * blocks};
   Steps sum{steps, 0};
   for (int64_t block = 1; block <= blocks; ++block) {
     const int64_t end = std::clamp<int64_t>(block * tile.m + s.keys - s.rows, 1, s.keys);
-    sum.all += BlocksOf(end, tile.n);
+    sum.all += CeilDiv(end, tile.n);
   }
   return sum;
 }
@@ -48,7 +47,7 @@ double CyclesOf(const GpuTile& tile, const Sizes& s) {
   const auto units = static_cast<double>(s.units), split = static_cast<double>(tile.split);
   const int64_t shares = tile.n / tile.item_n;
   const double subgroups = static_cast<double>(tile.m / tile.item_m * shares);
-  const int64_t blocks = BlocksOf(s.rows, tile.m);
+  const int64_t blocks = CeilDiv(s.rows, tile.m);
   const double workgroups = static_cast<double>(s.batch * blocks) * split;
   const Steps steps = StepsOf(tile, s, blocks);
   const double mean = static_cast<double>(steps.all) / static_cast<double>(blocks);
@@ -110,7 +109,7 @@ std::vector<ScheduleRecord> EnumerateFragmentAttention(const loop::Function& fun
         if ((n > 32 && n >= 2 * keys) || item_m * width > kMostSums) continue;
         for (const int32_t stages : {1, 2}) {
           for (int32_t split = 1; split <= kMostAttentionParts; split *= 2) {
-            const int64_t workgroups = batch * ((rows + m - 1) / m);
+            const int64_t workgroups = batch * CeilDiv(rows, m);
             if (split > 1 && (workgroups * split > 4 * units || keys < 4 * n * split)) break;
             ScheduleRecord record;
             record.kind = ScheduleKind::kGpuMatrixAttention;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "compiler/schedule/gpu/rounding.h"
+
 namespace halyard::schedule {
 namespace {
 
@@ -44,8 +46,6 @@ constexpr double kSecondBytes = 1500;  // a nanosecond, of the parts on their wa
 constexpr int64_t kSubgroupsOfUnit = 64;
 constexpr int64_t kVulkanShare = 4;
 constexpr int64_t kRegistersOfUnit = 64 << 10;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 

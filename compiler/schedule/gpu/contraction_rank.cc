@@ -8,6 +8,7 @@
 #include "compiler/schedule/gpu/contraction_cost.h"
 #include "compiler/schedule/gpu/contraction_stage.h"
 #include "compiler/schedule/gpu/gemv.h"
+#include "compiler/schedule/gpu/rounding.h"
 
 namespace halyard::schedule {
 namespace {
@@ -169,8 +170,8 @@ class Ranker {
   }
 
   void Add(ScheduleKind kind, const TileShape& tile, int32_t stages, bool is_async) {
-    const int64_t row_tiles = (rows_ + tile.m - 1) / tile.m;
-    const int64_t col_tiles = (cols_ + tile.n - 1) / tile.n;
+    const int64_t row_tiles = CeilDiv(rows_, tile.m);
+    const int64_t col_tiles = CeilDiv(cols_, tile.n);
     const int64_t tiles = row_tiles * col_tiles * batches_;
     ScheduleRecord record;
     record.kind = kind;
@@ -183,7 +184,7 @@ class Ranker {
     const auto add = [&](int64_t split, bool joins) {
       gpu.split = static_cast<int32_t>(split);
       // No more tiles of k on their way than a part has.
-      const int64_t steps = ((k_ + tile.k - 1) / tile.k + split - 1) / split;
+      const int64_t steps = CeilDiv(CeilDiv(k_, tile.k), split);
       const int64_t fewest = kind == ScheduleKind::kGpuWgmma ? 3 : 2;
       gpu.stages =
           is_async ? static_cast<int32_t>(std::clamp<int64_t>(steps, fewest, stages)) : stages;
