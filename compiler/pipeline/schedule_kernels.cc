@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/gpu_image.h"
 #include "base/hash.h"
@@ -31,10 +33,12 @@ using Key = std::pair<uint32_t, uint64_t>;  // device, hash of code and sizes
 // Candidates of one kernel with their images; equal kernels are one race.
 struct Race {
   const loop::Function* function = nullptr;
+  std::string name;  // of the kernel
   uint32_t device = 0;
   std::optional<uint64_t> cluster;  // whose time this is
   std::vector<ScheduledKernel> candidates;
-  std::vector<std::shared_ptr<const std::vector<uint8_t>>> images;
+  std::vector<std::shared_ptr<const std::vector<uint8_t>>> images;  // null: does not compile,
+  std::vector<Status> failures;                                     // and why
 };
 
 struct Choice {
@@ -63,6 +67,8 @@ class Chooser {
   Status Run() {
     HY_TRY(Enumerate());
     if (CanMeasure()) {
+      FindEarlierChoices();
+      HY_TRY(CompileEarlierChoices());
       HY_TRY(CollectRaces());
       HY_TRY(CompileRaces());
       // One at a time and with no compilation beside it: what is timed has the machine for itself.
@@ -211,27 +217,99 @@ class Chooser {
     return key;
   }
 
+  void FindEarlierChoices() {
+    for (const Item& item : items_) {
+      if (item.records.size() + item.library_records.size() < 2 || choices_.count(item.key)) {
+        continue;
+      }
+      const auto [device, hash] = item.key;
+      const auto cached = state_.request->measurer->FindChoice(device, hash);
+      if (!cached) continue;
+      const Result<ScheduleRecord> record = schedule::ParseSchedule(*cached);
+      // A record of another build that no longer fits is no choice.
+      const auto is_among = [&](const std::vector<ScheduleRecord>& records) {
+        return std::find(records.begin(), records.end(), *record) != records.end();
+      };
+      if (record.ok() &&
+          ((!item.is_of_library && is_among(item.records)) || is_among(item.library_records))) {
+        choices_[item.key] = {*record, "fastest in an earlier race", nullptr, EarlierTimeOf(item)};
+      }
+    }
+  }
+
+  // What is compiled after this pass has no other schedule to fall back on, and no library calls
+  // beside it. So a GPU's choices of earlier races are compiled here, and one that does not compile
+  // any more is none. Those of a CPU are compiled after this pass, several kernels at a time.
+  Status CompileEarlierChoices() {
+    struct Earlier {
+      Key key;
+      std::string name;
+      ScheduledKernel built;
+      Status failure;
+    };
+    std::vector<Earlier> earlier;
+    std::set<Key> seen;
+    for (const Item& item : items_) {
+      const auto found = choices_.find(item.key);
+      if (found == choices_.end() || TargetOf(item.key.first).kind == TargetKind::kCpu ||
+          !seen.insert(item.key).second) {
+        continue;
+      }
+      HY_ASSIGN(ScheduledKernel built,
+                schedule::BuildKernel(item.segment->function, item.kernel, found->second.record,
+                                      TargetOf(item.key.first)));
+      earlier.push_back({item.key, item.segment->function.kernels[item.kernel].name,
+                         std::move(built), OkStatus()});
+    }
+    HY_TRY(ForEachInParallel(earlier.size(), [&](size_t i) -> Status {
+      return CompileCandidate(earlier[i].name, earlier[i].built, TargetOf(earlier[i].key.first),
+                              &choices_.at(earlier[i].key).image, &earlier[i].failure);
+    }));
+    for (const Earlier& one : earlier) {
+      if (one.failure.ok()) continue;
+      RecordFailure(one.name, one.built, one.failure);
+      choices_.erase(one.key);
+    }
+    return OkStatus();
+  }
+
+  // Sets the image; or, where this candidate alone cannot be compiled, the reason.
+  Status CompileCandidate(const std::string& name, const ScheduledKernel& scheduled,
+                          const Target& target, std::shared_ptr<const std::vector<uint8_t>>* image,
+                          Status* failure) const {
+    HY_TRY(GoesOn());
+    Result<std::vector<uint8_t>> code = Compile(scheduled, target);
+    if (code.ok()) {
+      *image = std::make_shared<const std::vector<uint8_t>>(std::move(*code));
+      return OkStatus();
+    }
+    switch (code.status().code()) {
+      case StatusCode::kInternal:  // the vendor's compiler refuses it
+      case StatusCode::kInvalidArgument:
+      case StatusCode::kUnimplemented:  // so does the emitter
+        *failure = code.status();
+        return OkStatus();
+      default:  // another would fare no better
+        return code.status().WithContext(fmt::format("compiling kernel '{}'", name));
+    }
+  }
+
+  void RecordFailure(const std::string& name, const ScheduledKernel& scheduled,
+                     const Status& failure) {
+    state_.Record("schedule", name,
+                  fmt::format("{} takes no part, since it does not compile: {}",
+                              schedule::FormatSchedule(scheduled.record), failure.message()));
+  }
+
   Status CollectRaces() {
     for (Item& item : items_) {
       const size_t count = item.records.size() + item.library_records.size();
       if (count < 2 || choices_.count(item.key) || races_.count(item.key)) continue;
       HY_TRY(GoesOn());
-      const auto [device, hash] = item.key;
-      if (const auto cached = state_.request->measurer->FindChoice(device, hash)) {
-        const Result<ScheduleRecord> record = schedule::ParseSchedule(*cached);
-        // A record of another build that no longer fits is no choice.
-        const auto is_among = [&](const std::vector<ScheduleRecord>& records) {
-          return std::find(records.begin(), records.end(), *record) != records.end();
-        };
-        if (record.ok() &&
-            ((!item.is_of_library && is_among(item.records)) || is_among(item.library_records))) {
-          Choice& choice = choices_[item.key];
-          choice = {*record, "fastest in an earlier race", nullptr, EarlierTimeOf(item)};
-          continue;
-        }
-      }
+      const uint32_t device = item.key.first;
       Race& race = races_[item.key];
       race.function = &item.segment->function;
+      race.name = item.segment->function.kernels[item.kernel].name;
       race.device = device;
       race.cluster = item.cluster;
       if (!item.is_of_library) race.candidates.push_back(item.first);
@@ -247,6 +325,7 @@ class Chooser {
         race.candidates.push_back(std::move(next));
       }
       race.images.resize(race.candidates.size());
+      race.failures.resize(race.candidates.size());
     }
     return OkStatus();
   }
@@ -256,13 +335,25 @@ class Chooser {
     for (auto& [key, race] : races_) {
       for (size_t i = 0; i < race.candidates.size(); ++i) work.push_back({&race, i});
     }
-    return ForEachInParallel(work.size(), [&](size_t index) -> Status {
-      HY_TRY(GoesOn());
+    HY_TRY(ForEachInParallel(work.size(), [&](size_t index) -> Status {
       const auto [race, i] = work[index];
-      HY_ASSIGN(std::vector<uint8_t> image, Compile(race->candidates[i], TargetOf(race->device)));
-      race->images[i] = std::make_shared<const std::vector<uint8_t>>(std::move(image));
-      return OkStatus();
-    });
+      return CompileCandidate(race->name, race->candidates[i], TargetOf(race->device),
+                              &race->images[i], &race->failures[i]);
+    }));
+    for (const auto& [key, race] : races_) {
+      const size_t failed =
+          static_cast<size_t>(std::count_if(race.failures.begin(), race.failures.end(),
+                                            [](const Status& failure) { return !failure.ok(); }));
+      if (failed == race.candidates.size()) {
+        return race.failures[0].WithContext(
+            fmt::format("compiling kernel '{}', of whose {} schedules none compiles", race.name,
+                        race.candidates.size()));
+      }
+      for (size_t i = 0; i < race.candidates.size(); ++i) {
+        if (!race.failures[i].ok()) RecordFailure(race.name, race.candidates[i], race.failures[i]);
+      }
+    }
+    return OkStatus();
   }
 
   Measurer::Candidate Describe(const loop::Function& function, const ScheduledKernel& scheduled,
@@ -308,8 +399,11 @@ class Chooser {
 
   Status RunRace(const Key& key, const Race& race) {
     std::vector<Measurer::Candidate> candidates;
+    std::vector<size_t> entrants;
     for (size_t i = 0; i < race.candidates.size(); ++i) {
+      if (race.images[i] == nullptr) continue;
       candidates.push_back(Describe(*race.function, race.candidates[i], *race.images[i]));
+      entrants.push_back(i);
     }
     const Result<std::vector<double>> measured =
         state_.request->measurer->Measure(race.device, candidates);
@@ -319,12 +413,13 @@ class Chooser {
       // Random data may not suit the kernel, or the sizes assumed for symbols may not fit: no race
       // then.
       choices_[key] = {
-          race.candidates[0].record,
+          race.candidates[entrants[0]].record,
           "first by the analytic model, since the race failed: " + measured.status().message(),
-          race.images[0], 0};
+          race.images[entrants[0]], 0};
       return OkStatus();
     }
-    const std::vector<double>& seconds = *measured;
+    std::vector<double> seconds(race.candidates.size(), std::numeric_limits<double>::infinity());
+    for (size_t i = 0; i < entrants.size(); ++i) seconds[entrants[i]] = (*measured)[i];
     const size_t best = std::min_element(seconds.begin(), seconds.end()) - seconds.begin();
     const size_t ran = static_cast<size_t>(std::count_if(
         seconds.begin(), seconds.end(), [](double taken) { return std::isfinite(taken); }));
@@ -333,8 +428,9 @@ class Chooser {
         fmt::format("fastest of {} in a race at {:.1f} us, the {} {}", ran, seconds[best] * 1e6,
                     race.candidates[0].library_matmuls.empty() ? "analytic model's choice"
                                                                : "library's own first choice",
-                    std::isfinite(seconds[0]) ? fmt::format("took {:.1f} us", seconds[0] * 1e6)
-                                              : "is refused by the device"),
+                    !race.failures[0].ok()      ? "does not compile"
+                    : std::isfinite(seconds[0]) ? fmt::format("took {:.1f} us", seconds[0] * 1e6)
+                                                : "is refused by the device"),
         race.images[best], seconds[best]};
     const std::string schedule = schedule::FormatSchedule(race.candidates[best].record);
     state_.request->measurer->StoreChoice(race.device, key.second, schedule, seconds[best]);
@@ -346,35 +442,7 @@ class Chooser {
     return OkStatus();
   }
 
-  // Kernels that are compiled after this pass have no library calls beside them, so those of
-  // earlier races are compiled here.
-  Status CompileRemembered() {
-    std::map<Key, std::pair<Choice*, ScheduledKernel>> remembered;
-    for (const Item& item : items_) {
-      const auto found = choices_.find(item.key);
-      if (found == choices_.end() || found->second.image != nullptr ||
-          found->second.record.kind != schedule::ScheduleKind::kGpuLibrary ||
-          remembered.count(item.key) > 0) {
-        continue;
-      }
-      HY_ASSIGN(ScheduledKernel built,
-                schedule::BuildKernel(item.segment->function, item.kernel, found->second.record,
-                                      TargetOf(item.key.first)));
-      remembered[item.key] = {&found->second, std::move(built)};
-    }
-    std::vector<Key> keys;
-    for (const auto& [key, one] : remembered) keys.push_back(key);
-    return ForEachInParallel(keys.size(), [&](size_t i) -> Status {
-      HY_TRY(GoesOn());
-      auto& [choice, built] = remembered.at(keys[i]);
-      HY_ASSIGN(std::vector<uint8_t> image, Compile(built, TargetOf(keys[i].first)));
-      choice->image = std::make_shared<const std::vector<uint8_t>>(std::move(image));
-      return OkStatus();
-    });
-  }
-
   Status Settle() {
-    HY_TRY(CompileRemembered());
     for (Item& item : items_) {
       Segment& segment = *item.segment;
       std::string reason =

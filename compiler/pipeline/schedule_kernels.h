@@ -10,8 +10,9 @@
 namespace halyard::pipeline {
 
 // Ranks the candidates by the analytic model. With tuning and a measurer the best few race on the
-// device, unless the timing cache knows the winner; equal kernels race once. Every choice becomes a
-// `schedule` record that says who decided.
+// device, unless the timing cache knows the winner; equal kernels race once. A candidate that does not
+// compile takes no part; where none compiles, that is the failure. Every choice becomes a `schedule`
+// record that says who decided, and so does what takes no part.
 Status ScheduleKernels(CompileState& state);
 
 }  // namespace halyard::pipeline

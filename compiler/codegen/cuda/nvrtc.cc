@@ -42,6 +42,9 @@ class Program {
 
   Status Check(NvrtcApi::Code code) const {
     if (code == 0) return OkStatus();
+    if (code == NvrtcApi::kOutOfMemory) {
+      return OutOfMemory("NVRTC has no memory left to compile kernel '{}'.", name_);
+    }
     std::string log;
     size_t size = 0;
     if (program_ && api_.get_log_size(program_, &size) == 0 && size > 1) {

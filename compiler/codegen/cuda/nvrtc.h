@@ -14,7 +14,7 @@ namespace halyard::cuda {
 struct NvrtcApi {
   using Program = struct NvrtcProgram*;
   using Code = int;  // nvrtcResult; 0: success
-  static constexpr Code kInvalidOption = 5;
+  static constexpr Code kOutOfMemory = 1, kInvalidOption = 5;
 
   Code (*version)(int* major, int* minor) = nullptr;
   Code (*create_program)(Program* program, const char* source, const char* name, int header_count,
@@ -33,7 +33,7 @@ struct NvrtcApi {
 Result<const NvrtcApi*> OpenNvrtc();
 
 // Compiles one translation unit for a compute capability (90: 9.0). `name` goes into errors.
-// INTERNAL with the first lines of the log. May be called from several threads at once.
+// INTERNAL with the first lines of the log, OUT_OF_MEMORY when there is none to compile in. May be called from several threads at once.
 Result<std::vector<uint8_t>> CompileCubin(const std::string& name, const std::string& source,
                                           int32_t compute_capability);
 
