@@ -465,6 +465,10 @@ void Builder::AsyncCopy(BufferId to, ValueId to_index, BufferId from, ValueId fr
          immediates, to);
 }
 
+ValueId Builder::LastArrival(BufferId counters, ValueId index, ValueId count) {
+  return Append1(Opcode::kLastArrival, Type{DType::kBool, 1}, {index, count}, {}, counters);
+}
+
 void Builder::AsyncCommit() { Append(Opcode::kAsyncCommit, {}, {}); }
 
 void Builder::AsyncWait(int64_t pending) {

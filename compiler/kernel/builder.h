@@ -158,6 +158,7 @@ class Builder {
   ValueId SubgroupShuffleXor(ValueId value, int64_t mask);
   void AsyncCopy(BufferId to, ValueId to_index, BufferId from, ValueId from_index, int64_t elements,
                  ValueId mask = kNone);
+  ValueId LastArrival(BufferId counters, ValueId index, ValueId count);
   void AsyncCommit();
   void AsyncWait(int64_t pending);
   void AsyncFence();

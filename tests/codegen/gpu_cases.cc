@@ -302,6 +302,55 @@ void Atomics(const GpuTarget&, Cases* cases) {
   }
 }
 
+// The workgroups of each of several tiles leave their parts in memory; the one that arrives last
+// adds them, each workitem what others wrote.
+void Arrivals(const GpuTarget&, Cases* cases) {
+  constexpr int64_t kTiles = 24;
+  for (const auto& [items, parts, lanes] : {std::tuple(16, 3, 1), {96, 11, 4}, {256, 4, 2}}) {
+    for (const bool has_memory : {false, true}) {
+      const DType count_type = has_memory ? DType::kU32 : DType::kI32;
+      Builder b(fmt::format("arrivals_{}x{}x{}{}", items, parts, lanes, has_memory ? "_m" : ""));
+      b.SetWorkgroup(items, 1, 1, 0);
+      const BufferId in = b.Parameter("in0", DType::kI32, Access::kRead);
+      const BufferId out = b.Parameter("out", DType::kI32, Access::kReadWrite);
+      const BufferId left = b.Parameter("parts", DType::kI32, Access::kReadWrite);
+      const BufferId counters = b.Parameter("counters", count_type, Access::kReadWrite);
+      const auto index = [&](int64_t value) { return b.ConstInt(DType::kI32, value); };
+      const ValueId item = b.WorkitemId(0, DType::kI32);
+      const ValueId workgroup = b.WorkgroupId(0, DType::kI32);
+      // Neighbouring workgroups are of different tiles.
+      const ValueId tile = b.Rem(workgroup, index(kTiles));
+      const ValueId part = b.Div(workgroup, index(kTiles));
+      const auto place = [&](ValueId of, ValueId who) {
+        const ValueId first = b.Add(b.Mul(of, index(kTiles)), tile);
+        return b.Mul(b.Add(b.Mul(first, index(items)), who), index(lanes));
+      };
+      ValueId value = b.Load(in, place(part, item), lanes);
+      if (has_memory) {  // beside an allocation of the kernel's own
+        const BufferId own =
+            b.Allocate("own", DType::kI32, int64_t{items} * lanes, MemorySpace::kWorkgroup);
+        b.Store(own, b.Mul(item, index(lanes)), value);
+        b.Barrier();
+        const ValueId other = b.Sub(index(items - 1), item);
+        value = b.Load(own, b.Mul(other, index(lanes)), lanes);
+      }
+      b.Store(left, place(part, item), value);
+      b.If(b.LastArrival(counters, tile, index(parts)), [&] {
+        ValueId sum = b.ConstInt(DType::kI32, 0, lanes);
+        const ValueId other = b.Rem(b.Add(item, index(items / 2 + 1)), index(items));
+        for (int p = 0; p < parts; ++p) {
+          sum = b.Add(b.Mul(sum, b.ConstInt(DType::kI32, 3, lanes)),
+                      b.Load(left, place(index(p), other), lanes));
+        }
+        b.Store(out, place(index(0), item), sum);
+      });
+      cases->push_back({{std::move(b).Finish(), false},
+                        {kTiles * parts, 1, 1},
+                        kTiles * parts * int64_t{items} * lanes});
+    }
+  }
+}
+
 // Branches and loops that the workitems of a subgroup take differently.
 void Control(const GpuTarget&, Cases* cases) {
   for (int unroll : {0, 4}) {
@@ -512,6 +561,7 @@ const std::map<std::string, Family>& Families() {
       {"private_memory", PrivateMemory},
       {"async_copies", AsyncCopies},
       {"atomics", Atomics},
+      {"arrivals", Arrivals},
       {"control", Control},
       {"reports", Reports},
       {"arguments", Arguments},

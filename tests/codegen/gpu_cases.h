@@ -19,9 +19,9 @@ struct GpuCase {
 };
 
 // A family of cases: "ids", "widened", "places", "subgroups", "align", "workgroup_memory",
-// "private_memory", "async_copies", "atomics", "control", "reports", "arguments", "fragments",
-// "products". Fragments: one case for each matrix shape of the target, use and layout; none
-// without. Products: on compute capability 9.0.
+// "private_memory", "async_copies", "atomics", "arrivals", "control", "reports", "arguments",
+// "fragments", "products". Fragments: one case for each matrix shape of the target, use and layout;
+// none without. Products: on compute capability 9.0. A buffer named "counters" begins with zeros.
 std::vector<std::string> GpuCaseFamilies();
 std::vector<GpuCase> GpuCasesFor(const std::string& family, const GpuTarget& target);
 

@@ -39,6 +39,22 @@ Status CheckLimits(const kernel::Kernel& kernel, const Target& target) {
   return OkStatus();
 }
 
+// Through which one workitem tells the others of its workgroup that they are the last.
+kernel::Kernel WithArrivalFlag(kernel::Kernel kernel) {
+  for (const kernel::Op& op : kernel.ops) {
+    if (op.opcode != kernel::Opcode::kLastArrival) continue;
+    kernel::Buffer flag;
+    flag.name = "is_last";
+    flag.dtype = DType::kI32;
+    flag.space = kernel::MemorySpace::kWorkgroup;
+    flag.access = kernel::Access::kReadWrite;
+    flag.elements = 1;
+    kernel.buffers.push_back(std::move(flag));
+    break;
+  }
+  return kernel;
+}
+
 }  // namespace
 
 Result<std::vector<uint8_t>> EmitSpirvImage(const kernel::Module& module, const Target& target) {
@@ -46,7 +62,8 @@ Result<std::vector<uint8_t>> EmitSpirvImage(const kernel::Module& module, const 
     return InvalidArgument("Target '{}' is no Vulkan device; SPIR-V is for Vulkan.", target.name);
   }
   std::vector<std::vector<uint32_t>> words;
-  for (const kernel::Kernel& kernel : module.kernels) {
+  for (const kernel::Kernel& source : module.kernels) {
+    const kernel::Kernel kernel = WithArrivalFlag(source);
     HY_TRY(CheckLimits(kernel, target));
     HY_ASSIGN(std::vector<uint32_t> code, KernelLowering(kernel, target).Run());
     words.push_back(std::move(code));

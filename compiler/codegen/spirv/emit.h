@@ -26,7 +26,8 @@
 
 namespace halyard::spirv {
 
-// A GPU image (base/gpu_image.h) with one module per kernel. The module must be verified. The same
+// A GPU image (base/gpu_image.h) with one module per kernel. The module must be verified. A kernel
+// with last_arrival takes 16 bytes of workgroup memory more than its allocations. The same
 // module and target give the same bytes. May be called from several threads at once. Failures:
 // UNIMPLEMENTED for what the target lacks (features, matrix shapes, the elements of a fragment) and
 // for transcendentals that were not expanded; INVALID_ARGUMENT for a target that is no Vulkan device, a workgroup above its

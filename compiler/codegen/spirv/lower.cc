@@ -136,7 +136,9 @@ Id KernelLowering::Widen(Id value, int from_bits, int to_bits, bool is_signed) {
 
 Result<std::vector<uint32_t>> KernelLowering::Run() {
   HY_TRY(CheckFeatures());
-  for (const Op& op : kernel_.ops) has_barrier_ |= op.opcode == Opcode::kBarrier;
+  for (const Op& op : kernel_.ops) {
+    has_barrier_ |= op.opcode == Opcode::kBarrier || op.opcode == Opcode::kLastArrival;
+  }
   w_.Require(spv::Capability::Shader);
   w_.Require(spv::Capability::VulkanMemoryModel);
   w_.Require(spv::Capability::PhysicalStorageBufferAddresses);
@@ -355,6 +357,9 @@ Status KernelLowering::LowerGpu(const Op& op) {
   switch (op.opcode) {
     case Opcode::kBarrier:
       Barrier();
+      return OkStatus();
+    case Opcode::kLastArrival:
+      LowerLastArrival(op);
       return OkStatus();
     case Opcode::kAsyncCopy:
       LowerAsyncCopy(op);

@@ -21,7 +21,8 @@ namespace halyard::spirv {
 
 class KernelLowering {
  public:
-  // Both outlive the object.
+  // Both outlive the object. A kernel with last_arrival ends its buffers with one i32 of workgroup
+  // memory, which is the lowering's own.
   KernelLowering(const kernel::Kernel& kernel, const Target& target);
 
   // The module's words. UNIMPLEMENTED, naming what is missing: features or matrix shapes that the
@@ -73,6 +74,7 @@ class KernelLowering {
   Status LowerIf(const Op& op);
   void LowerReport(const Op& op);
   void Barrier();
+  void LowerLastArrival(const Op& op);
   // Runs `body` where `condition` is true.
   void When(Id condition, const std::function<void()>& body);
   // The same with results: `otherwise` where it is false. `values` become the merged ones.

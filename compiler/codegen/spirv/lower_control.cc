@@ -12,6 +12,11 @@ uint32_t Id32(spv::SelectionControlMask mask) { return static_cast<uint32_t>(mas
 
 // Scope of global memory that several workgroups touch: all of one submission run on one queue.
 constexpr uint32_t kDispatchScope = static_cast<uint32_t>(spv::Scope::QueueFamily);
+constexpr uint32_t kGlobalSemantics =
+    static_cast<uint32_t>(spv::MemorySemanticsMask::AcquireRelease) |
+    static_cast<uint32_t>(spv::MemorySemanticsMask::UniformMemory) |
+    static_cast<uint32_t>(spv::MemorySemanticsMask::MakeAvailable) |
+    static_cast<uint32_t>(spv::MemorySemanticsMask::MakeVisible);
 
 }  // namespace
 
@@ -224,13 +229,43 @@ void KernelLowering::LowerReport(const Op& op) {
 }
 
 void KernelLowering::Barrier() {
-  const uint32_t semantics = static_cast<uint32_t>(spv::MemorySemanticsMask::AcquireRelease) |
-                             static_cast<uint32_t>(spv::MemorySemanticsMask::UniformMemory) |
-                             static_cast<uint32_t>(spv::MemorySemanticsMask::WorkgroupMemory) |
-                             static_cast<uint32_t>(spv::MemorySemanticsMask::MakeAvailable) |
-                             static_cast<uint32_t>(spv::MemorySemanticsMask::MakeVisible);
+  const uint32_t semantics =
+      kGlobalSemantics | static_cast<uint32_t>(spv::MemorySemanticsMask::WorkgroupMemory);
   const Id workgroup = U32(static_cast<uint32_t>(spv::Scope::Workgroup));
   w_.EmitVoid(spv::Op::OpControlBarrier, {workgroup, workgroup, U32(semantics)});
+}
+
+// One workitem counts, with a release of what the barrier brought it from all of them and an
+// acquire of what the others released before they counted, which the second barrier passes on. All
+// workgroups of a dispatch are of one queue family, so no device needs a wider scope. (A control
+// barrier whose memory scope is the queue family is no barrier to Mesa 22.3.)
+void KernelLowering::LowerLastArrival(const Op& op) {
+  const auto flag = static_cast<kernel::BufferId>(kernel_.buffers.size() - 1);
+  const Id u32 = w_.Int(32);
+  const Id scope = U32(kDispatchScope);
+  Barrier();
+  const Id item =
+      w_.Emit(spv::Op::OpLoad, u32, {w_.Builtin(spv::BuiltIn::LocalInvocationIndex, u32)});
+  When(w_.Emit(spv::Op::OpIEqual, w_.Bool(), {item, U32(0)}), [&] {
+    const int index_bits = BitWidth(TypeOf(op.operands[0]).dtype);
+    const int count_bits = BitWidth(TypeOf(op.operands[1]).dtype);
+    const Id counter =
+        PointerTo(op.buffer, ScalarOf(op.operands[0]), index_bits, 0, ChunkOf(op.buffer, 1, 1));
+    const Id before =
+        w_.Emit(spv::Op::OpAtomicIAdd, u32, {counter, scope, U32(kGlobalSemantics), U32(1)});
+    const Id is_last =
+        w_.Emit(spv::Op::OpIEqual, w_.Bool(),
+                {Add(32, before, U32(1)), Widen(ScalarOf(op.operands[1]), count_bits, 32, true)});
+    When(is_last, [&] {  // it counts from 0 again
+      w_.EmitVoid(spv::Op::OpAtomicStore, {counter, scope, U32(0), U32(0)});
+    });
+    Id told[] = {Select(is_last, u32, U32(1), U32(0))};
+    Store(flag, U32(0), 32, 1, told);
+  });
+  Barrier();
+  Id told[1];
+  Load(flag, U32(0), 32, 1, told);
+  Of(op.results[0])[0] = w_.Emit(spv::Op::OpINotEqual, w_.Bool(), {told[0], U32(0)});
 }
 
 }  // namespace halyard::spirv

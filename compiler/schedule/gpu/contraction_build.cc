@@ -23,6 +23,7 @@ using V = kernel::ValueId;
 namespace {
 
 constexpr int32_t kTileDepth = 64;       // of the tiles of kGpuWgmma: 128 bytes
+constexpr int64_t kArrivalBytes = 16;    // that the SPIR-V emitter adds for last_arrival
 constexpr int64_t kMatrixPadBytes = 16;  // rows of workgroup memory start in different banks
 
 }  // namespace
@@ -38,8 +39,8 @@ Status GpuContractionBuilder::CheckRecord() {
     return Bad("bad split or stages");
   }
   if (cols_.digits.empty()) return Bad("nothing runs along the columns");
-  if (record_.joins && (tile_.split == 1 || !IsMatrix() || target_.kind != TargetKind::kCuda)) {
-    return Bad("only CUDA's fragments of a split sum are joined");
+  if (record_.joins && (tile_.split == 1 || !IsMatrix())) {
+    return Bad("only fragments of a split sum are joined");
   }
   workitems_ = int64_t{tile_.m / tile_.item_m} * (tile_.n / tile_.item_n);
   const int64_t bytes = std::max(1, BitWidth(problem_.dtype) / 8);
@@ -506,7 +507,7 @@ Result<ScheduledKernel> GpuContractionBuilder::Build() {
   dispatch.scalars = emitter_.scalars;
   scheduled.kernels.push_back(writer_.Finish());
   scheduled.dispatches.push_back(std::move(dispatch));
-  int64_t memory = 0;
+  int64_t memory = record_.joins && target_.kind == TargetKind::kVulkan ? kArrivalBytes : 0;
   for (const kernel::Buffer& buffer : scheduled.kernels[0].buffers) {
     if (buffer.space == kernel::MemorySpace::kWorkgroup) {
       memory += (buffer.elements * BitWidth(buffer.dtype) / 8 + 15) / 16 * 16;

@@ -197,7 +197,7 @@ class Ranker {
     // spill.
     const bool is_large =
         kind == ScheduleKind::kGpuWgmma && tile.item_m * tile.item_n > kMostJoinedElements;
-    if (kind != ScheduleKind::kGpuTile && target_.kind == TargetKind::kCuda && !is_large) {
+    if (kind != ScheduleKind::kGpuTile && !is_large) {
       const size_t first = ranked_.size();
       for (const int64_t parts : kParts) {
         if (tiles * parts > 2 * units_ || k_ < parts * kJoinDepth) break;

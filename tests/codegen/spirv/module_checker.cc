@@ -89,6 +89,7 @@ constexpr Grammar kGrammar[] = {
     {Op::OpSelect, "triii", Rule::kSelect},
     {Op::OpControlBarrier, "iii"},
     {Op::OpAtomicIAdd, "triiii"},
+    {Op::OpAtomicStore, "iiii"},
     {Op::OpAtomicCompareExchange, "triiiiii"},
     {Op::OpGroupNonUniformShuffle, "triii"},
     {Op::OpGroupNonUniformShuffleXor, "triii"},
