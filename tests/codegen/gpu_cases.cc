@@ -306,7 +306,13 @@ void Atomics(const GpuTarget&, Cases* cases) {
 // adds them, each workitem what others wrote.
 void Arrivals(const GpuTarget&, Cases* cases) {
   constexpr int64_t kTiles = 24;
-  for (const auto& [items, parts, lanes] : {std::tuple(16, 3, 1), {96, 11, 4}, {256, 4, 2}}) {
+  struct Shape {
+    int64_t items;
+    int parts, lanes;
+  };
+  for (const Shape& shape : {Shape{16, 3, 1}, {96, 11, 4}, {256, 4, 2}}) {
+    const int64_t items = shape.items;
+    const int parts = shape.parts, lanes = shape.lanes;
     for (const bool has_memory : {false, true}) {
       const DType count_type = has_memory ? DType::kU32 : DType::kI32;
       Builder b(fmt::format("arrivals_{}x{}x{}{}", items, parts, lanes, has_memory ? "_m" : ""));
@@ -327,8 +333,7 @@ void Arrivals(const GpuTarget&, Cases* cases) {
       };
       ValueId value = b.Load(in, place(part, item), lanes);
       if (has_memory) {  // beside an allocation of the kernel's own
-        const BufferId own =
-            b.Allocate("own", DType::kI32, int64_t{items} * lanes, MemorySpace::kWorkgroup);
+        const BufferId own = b.Allocate("own", DType::kI32, items * lanes, MemorySpace::kWorkgroup);
         b.Store(own, b.Mul(item, index(lanes)), value);
         b.Barrier();
         const ValueId other = b.Sub(index(items - 1), item);
@@ -344,9 +349,8 @@ void Arrivals(const GpuTarget&, Cases* cases) {
         }
         b.Store(out, place(index(0), item), sum);
       });
-      cases->push_back({{std::move(b).Finish(), false},
-                        {kTiles * parts, 1, 1},
-                        kTiles * parts * int64_t{items} * lanes});
+      cases->push_back(
+          {{std::move(b).Finish(), false}, {kTiles * parts, 1, 1}, kTiles * parts * items * lanes});
     }
   }
 }
