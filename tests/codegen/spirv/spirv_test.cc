@@ -15,6 +15,7 @@
 #include "tests/codegen/gpu_cases.h"
 #include "tests/codegen/op_cases.h"
 #include "tests/codegen/spirv/module_checker.h"
+#include "tests/codegen/spirv/spirv_val.h"
 
 namespace halyard::testing {
 namespace {
@@ -26,22 +27,6 @@ Target TargetWithout(std::initializer_list<GpuFeature> features) {
   HY_CHECK(target.ok());
   for (GpuFeature feature : features) target->gpu.features &= ~static_cast<uint64_t>(feature);
   return *std::move(target);
-}
-
-// What the validator says of a kernel's module; empty when it is valid.
-std::string Problems(const GpuKernel& kernel) {
-  std::string problems;
-  spvtools::SpirvTools tools(SPV_ENV_VULKAN_1_2);
-  tools.SetMessageConsumer([&](spv_message_level_t, const char*, const spv_position_t&,
-                               const char* message) { problems += std::string(message) + "\n"; });
-  std::vector<uint32_t> words(kernel.module.size() / 4);
-  std::memcpy(words.data(), kernel.module.data(), kernel.module.size());
-  spvtools::ValidatorOptions options;
-  options.SetWorkgroupScalarBlockLayout(true);
-  if (tools.Validate(words.data(), words.size(), options)) return "";
-  std::string text;
-  tools.Disassemble(words, &text);
-  return problems + text;
 }
 
 class SpirvOps : public ::testing::TestWithParam<Opcode> {};
@@ -63,7 +48,7 @@ TEST_P(SpirvOps, AreValid) {
     ASSERT_TRUE(image.ok()) << image.status().ToString();
     ASSERT_EQ(image->kernels.size(), module.kernels.size());
     for (const GpuKernel& k : image->kernels) {
-      const std::string problems = Problems(k);
+      const std::string problems = ValidateSpirv(k.module);
       EXPECT_TRUE(problems.empty()) << k.name << ": " << problems;
       if (!problems.empty() && ++failures > 3) return;
     }
@@ -119,7 +104,7 @@ TEST(SpirvGpuOps, AreValid) {
       for (const GpuKernel& k : image->kernels) {
         const std::string problem = CheckSpirvModule(WordsOf(k));
         EXPECT_EQ(problem, "") << k.name;
-        const std::string problems = family == "fragments" ? "" : Problems(k);
+        const std::string problems = family == "fragments" ? "" : ValidateSpirv(k.module);
         EXPECT_TRUE(problems.empty()) << k.name << ": " << problems;
         if ((!problem.empty() || !problems.empty()) && ++failures > 3) break;
       }
