@@ -6,6 +6,8 @@
 #include <limits>
 #include <map>
 
+#include "compiler/target/product_tiles.h"
+
 namespace halyard::place {
 namespace {
 
@@ -14,15 +16,18 @@ constexpr double kRooflineSigma = 0.4;
 constexpr size_t kFewestSamples = 2, kManySamples = 8;
 constexpr double kLowestFitSigma = 0.05;
 
-// How a GPU multiplies, as compiler/schedule/gpu/contraction_cost.cc has it in detail: tiles of
-// results, one workgroup each, the smaller the less of the rate they reach; one step along the sum
-// takes a workgroup its time however small the tile is; long sums are cut into parts that a second
-// dispatch adds.
-struct Tile {
+// How a GPU multiplies 16-bit numbers, as compiler/schedule/gpu/contraction_cost.cc has it in
+// detail: tiles of results, one workgroup each, the smaller the less of the rate they reach; one
+// step along the sum takes a workgroup its time however small the tile is; long sums are cut into
+// parts that a second dispatch adds.
+struct MatrixTile {
   double results, part;
 };
-constexpr Tile kTiles[] = {{128 * 128, 1}, {64 * 64, 0.7}, {32 * 32, 0.55}, {16 * 16, 0.4}};
-constexpr double kStepSeconds = 1e-8, kNarrowStepSeconds = 3e-9;  // of a multiply-add; of 16 bits
+constexpr MatrixTile kMatrixTiles[] = {
+    {128 * 128, 1}, {64 * 64, 0.7}, {32 * 32, 0.55}, {16 * 16, 0.4}};
+// Of 32 x 32 results in one subgroup, a multiply-add deep.
+constexpr double kMatrixStepSeconds =
+    4 * product_tiles::kMatrixCycles / 16 / product_tiles::kCyclesPerNs * 1e-9;
 constexpr double kPartSteps = 256, kMostParts = 16;
 constexpr double kTogether = 4;  // workgroups of a unit that wait for memory at the same time
 
@@ -60,26 +65,70 @@ bool IsTiled(OpClass op_class) {
   return op_class == OpClass::kContraction || op_class == OpClass::kConvolution;
 }
 
-// Of FLOPs at `rate`, shared by the device's units.
-double ComputeSeconds(const Device& device, const Work& work, double rate) {
-  const double whole = work.flops / rate;
-  if (device.units == 0 || !IsTiled(work.op_class) || work.results < 1) return whole;
+// Of fragments on matrix units.
+double MatrixSeconds(const Device& device, const Work& work, double rate) {
   const double units = device.units;
   const double steps = std::max(1.0, work.flops / (2 * work.results));
-  const double step = BitWidth(work.dtype) == 16 ? kNarrowStepSeconds : kStepSeconds;
   double best = std::numeric_limits<double>::infinity();
-  for (const Tile& tile : kTiles) {
+  for (const MatrixTile& tile : kMatrixTiles) {
     const double workgroups = std::ceil(work.results / tile.results);
     const double parts =
         std::max(1.0, std::floor(std::min({units / workgroups, steps / kPartSteps, kMostParts})));
     const double rounds = std::ceil(workgroups * parts / units);
     const double of_part = 2 * tile.results * steps / parts;  // FLOPs
-    const double seconds = std::max(rounds * of_part * units / (rate * tile.part),
-                                    std::max(1.0, rounds / kTogether) * steps / parts * step);
+    const double seconds =
+        std::max(rounds * of_part * units / (rate * tile.part),
+                 std::max(1.0, rounds / kTogether) * steps / parts * kMatrixStepSeconds);
     const double joining = parts > 1 ? device.dispatch_seconds.value : 0;
     best = std::min(best, seconds + joining);
   }
-  return std::max(best, whole);
+  return best;
+}
+
+// Of tiles in registers: the square ones that schedules choose from, whole and in parts.
+double RegisterSeconds(const Device& device, const Work& work, double rate) {
+  namespace tiles = product_tiles;
+  const double units = device.units, bytes = std::max(1, BitWidth(work.dtype) / 8);
+  const double depth = std::max(1.0, work.flops / (2 * work.results));
+  // What `rate` says of a unit, in the terms of the tiles: the largest one reaches it.
+  const tiles::Tile& largest = tiles::kRegisterTiles[0];
+  const double unit_rate = rate / 2 / units / (tiles::kCyclesPerNs * 1e9) /
+                           tiles::ProductShare(largest.item_m, largest.item_n);
+  double best = std::numeric_limits<double>::infinity();
+  for (const tiles::Tile& tile : tiles::kRegisterTiles) {
+    if (tile.m != tile.n) continue;
+    const double results = double(tile.m) * tile.n;
+    const double workgroups = std::ceil(work.results / results);
+    const auto seconds_in = [&](double parts) {
+      const double each = std::ceil(workgroups * parts / units);
+      const double share = std::min(each, static_cast<double>(tiles::WorkgroupsOfUnit(tile)));
+      const double steps = std::ceil(std::ceil(depth / tile.k) / parts);
+      const double step = tiles::StepCycles(tile, share, unit_rate, bytes) / tiles::kCyclesPerNs;
+      const double joining = parts > 1 ? tiles::kSecondNs + 2 * workgroups * parts * results *
+                                                                bytes / tiles::kSecondBytes
+                                       : 0;
+      return (each / share * (tiles::kFirstNs + steps * step) + joining) * 1e-9;
+    };
+    best = std::min(best, seconds_in(1));
+    for (const int64_t parts : tiles::kParts) {
+      const auto count = static_cast<double>(parts);
+      if (workgroups * count > static_cast<double>(tiles::kTogether) * units ||
+          depth < count * static_cast<double>(tiles::kLeastDepth)) {
+        break;
+      }
+      best = std::min(best, seconds_in(count));
+    }
+  }
+  return best;
+}
+
+// Of FLOPs at `rate`, shared by the device's units.
+double ComputeSeconds(const Device& device, const Work& work, double rate) {
+  const double whole = work.flops / rate;
+  if (device.units == 0 || !IsTiled(work.op_class) || work.results < 1) return whole;
+  const bool is_matrix = BitWidth(work.dtype) == 16;
+  return std::max(
+      whole, is_matrix ? MatrixSeconds(device, work, rate) : RegisterSeconds(device, work, rate));
 }
 
 double WorkSize(double seconds) { return std::clamp(std::log2(seconds * 1e9), 0.0, 64.0); }

@@ -4,29 +4,18 @@
 #include <algorithm>
 
 #include "compiler/schedule/gpu/rounding.h"
+#include "compiler/target/product_tiles.h"
 
 namespace halyard::schedule {
 namespace {
 
-constexpr double kGigahertz = 1.75;
 constexpr double kLaunchNs = 1100;      // of a dispatch behind another one
 constexpr double kFirstTileNs = 320;    // operands from memory, before the first product
 constexpr double kCacheBytes = 26.7;    // a cycle and unit, from the second-level cache
 constexpr double kMemoryBytes = 3170;   // a nanosecond
 constexpr double kMatrixRate = 1080;    // multiply-adds of 16-bit numbers a cycle and unit
 constexpr double kOldMatrixRate = 540;  // before sm_80
-// Register tiles of workitems, fitted to 114 schedules of f32 products on an H200 through CUDA and
-// 539 of products and convolutions through Vulkan.
-constexpr double kItemRate = 179;    // before what operands cost; 132 of parts of 8 x 8
-constexpr double kItemEdge = 1.4;    // of an operand against a multiply-add
-constexpr double kItemCycles = 640;  // of a step, however small: the next tile comes from memory
-constexpr double kItemDepthCycles = 1.25;
-constexpr double kItemCacheBytes = 15;
-constexpr double kItemFirstNs = 1500;
-constexpr double kItemSecondNs = 1800;
-constexpr double kItemSecondBytes = 4000;  // a nanosecond, of the parts
-constexpr double kShallow = 1.28;          // what barriers cost where a step is shorter than 64
-constexpr double kProductCycles = 21.1;    // 16 x 16 x 16, in one subgroup that is alone
+constexpr double kShallow = 1.28;       // what barriers cost where a step is shorter than 64
 // Asynchronous products: nine tenths of what they can do at best; the cycles of 64 x 256 x 16
 // beside another quad; what they read from the second-level cache; the epilogue, and its share of
 // the times below.
@@ -43,9 +32,7 @@ constexpr double kJoinNs = 1510;      // storing, counting and seeing that one i
 constexpr double kJoinBytes = 79.5;   // a nanosecond, of the parts that the last one reads
 constexpr double kSecondDispatchNs = 3000;
 constexpr double kSecondBytes = 1500;  // a nanosecond, of the parts on their way to the second
-constexpr int64_t kSubgroupsOfUnit = 64;
 constexpr int64_t kVulkanShare = 4;
-constexpr int64_t kRegistersOfUnit = 64 << 10;
 
 }  // namespace
 
@@ -71,25 +58,25 @@ double CostOfTiles(const ContractionSizes& sizes, const ScheduleRecord& record,
     memory += int64_t{tile.m / tile.item_m} * 16 * (tile.n + 4) * sizes.sum_bytes;
   }
   const int64_t sums = int64_t{tile.item_m} * tile.item_n;
-  const int64_t sum_registers = is_wgmma ? sums / 128 : is_matrix ? sums / 32 : 2 * sums;
   const int64_t edge_registers = is_wgmma ? 0 : static_cast<int64_t>(edge) / 2;
-  const int64_t registers = std::min<int64_t>(255, 56 + sum_registers + edge_registers);
+  const int64_t registers =
+      is_matrix ? std::min<int64_t>(255, 56 + sums / (is_wgmma ? 128 : 32) + edge_registers)
+                : product_tiles::RegistersOf(tile.item_m, tile.item_n);
   // Vulkan tells what a workgroup may have, not what a unit has.
   const int64_t unit_memory = target.gpu.workgroup_memory_bytes *
                               (target.kind == TargetKind::kVulkan && !is_matrix ? kVulkanShare : 1);
   const int64_t together = std::max<int64_t>(
       1, std::min({std::max<int64_t>(unit_memory, 1) / std::max<int64_t>(memory, 1),
-                   kSubgroupsOfUnit / std::max<int64_t>(1, workitems / 32),
-                   kRegistersOfUnit / (registers * workitems)}));
+                   product_tiles::kSubgroupsOfUnit / std::max<int64_t>(1, workitems / 32),
+                   product_tiles::kRegistersOfUnit / (registers * workitems)}));
   const int64_t each = CeilDiv(workgroups, units);  // of the busiest unit
   const double steps = static_cast<double>(CeilDiv(CeilDiv(sizes.k, tile.k), tile.split));
   const double elements = double(tile.m) * tile.n;
-  double rate = kItemRate * item / (item + kItemEdge * edge);
-  double alone = kItemCycles + kItemDepthCycles * tile.k;  // cycles of one workgroup, however small
+  double rate = 0, alone = 0;  // alone: cycles of one workgroup, however small
   if (is_matrix) {
     const bool is_old = target.kind == TargetKind::kCuda && target.gpu.compute_capability < 80;
     rate = is_old ? kOldMatrixRate : kMatrixRate;
-    alone = tile.k / 16.0 * item / 256 * kProductCycles;
+    alone = tile.k / 16.0 * item / 256 * product_tiles::kMatrixCycles;
     if (is_wgmma) {
       rate = kWgmmaRate;
       alone = tile.k / 16.0 * item / (64 * 256) * kQuadProductCycles;
@@ -104,17 +91,19 @@ double CostOfTiles(const ContractionSizes& sizes, const ScheduleRecord& record,
   }
   const double traffic = double(tile.m + tile.n) * tile.k *
                          static_cast<double>(sizes.operand_bytes) /
-                         (is_wgmma    ? kQuadCacheBytes
-                          : is_matrix ? kCacheBytes
-                                      : kItemCacheBytes);
+                         (is_wgmma ? kQuadCacheBytes : kCacheBytes);
   const double stores = is_wgmma ? kQuadStoreShare : 1;
   const double part_bytes = elements * static_cast<double>(sizes.sum_bytes);
   // Of `share` workgroups that share a unit.
   const auto time_of = [&](double share) {
-    const double step = std::max({share * elements * tile.k / rate, share * traffic, alone});
+    const double step =
+        is_matrix ? std::max({share * elements * tile.k / rate, share * traffic, alone})
+                  : product_tiles::StepCycles({tile.m, tile.n, tile.k, tile.item_m, tile.item_n},
+                                              share, product_tiles::kRegisterRate,
+                                              static_cast<double>(sizes.operand_bytes));
     const double joining = record.joins ? kJoinNs + tile.split * part_bytes / kJoinBytes : 0;
-    return (is_matrix ? kFirstTileNs : kItemFirstNs) + steps * step / kGigahertz +
-           (is_wgmma ? kQuadEpilogueNs : kEpilogueNs) +
+    return (is_matrix ? kFirstTileNs : product_tiles::kFirstNs) +
+           steps * step / product_tiles::kCyclesPerNs + (is_wgmma ? kQuadEpilogueNs : kEpilogueNs) +
            stores * (kPassNs * elements / static_cast<double>(8 * workitems) +
                      kElementNs * share * elements) +
            joining;
@@ -134,7 +123,7 @@ double CostOfTiles(const ContractionSizes& sizes, const ScheduleRecord& record,
   if (tile.split > 1 && !record.joins) {
     const double bytes = 2 * static_cast<double>(workgroups) * part_bytes;
     ns += is_matrix ? kSecondDispatchNs + bytes / kSecondBytes
-                    : kItemSecondNs + bytes / kItemSecondBytes;
+                    : product_tiles::kSecondNs + bytes / product_tiles::kSecondBytes;
   }
   return ns;
 }

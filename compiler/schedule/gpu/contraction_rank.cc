@@ -9,14 +9,13 @@
 #include "compiler/schedule/gpu/contraction_stage.h"
 #include "compiler/schedule/gpu/gemv.h"
 #include "compiler/schedule/gpu/rounding.h"
+#include "compiler/target/product_tiles.h"
 
 namespace halyard::schedule {
 namespace {
 
 constexpr int64_t kMostParts = 16;
 constexpr int64_t kDispatchDepth = 1024;  // a shorter part of k is not worth a second dispatch
-constexpr int64_t kJoinDepth = 128;       // nor this one joining
-constexpr int64_t kItemWorkgroups = 8;    // of register tiles, which are small, that a unit holds
 constexpr int64_t kRaster = 8;
 constexpr int64_t kMostWgmmaStages = 5;
 constexpr int32_t kMostJoinedElements = 64 * 128;  // of a quad
@@ -30,14 +29,7 @@ int64_t FewOf(const ExprArena& exprs, const Problem& problem) {
   return std::min(exprs.HintOf(problem.m.extent), exprs.HintOf(problem.n.extent));
 }
 
-struct TileShape {
-  int32_t m, n, k, item_m, item_n;
-};
-constexpr TileShape kItemTiles[] = {
-    {128, 128, 8, 8, 8}, {128, 64, 8, 8, 8}, {64, 128, 8, 8, 8},
-    {64, 64, 16, 8, 4},  {32, 64, 16, 4, 4}, {64, 32, 16, 4, 4},
-    {32, 32, 16, 4, 4},  {16, 64, 16, 2, 4}, {16, 16, 16, 2, 2},
-};
+using TileShape = product_tiles::Tile;
 constexpr TileShape kMatrixTiles[] = {
     {128, 128, 32, 64, 64}, {128, 256, 64, 64, 64}, {256, 128, 64, 64, 64}, {128, 256, 32, 64, 64},
     {128, 128, 32, 64, 32}, {128, 128, 64, 64, 32}, {128, 64, 64, 64, 32},  {64, 128, 64, 32, 64},
@@ -53,7 +45,6 @@ constexpr TileShape kWgmmaTiles[] = {
     {128, 128, 64, 128, 128}, {64, 256, 64, 64, 128},   {128, 64, 64, 64, 64},
     {64, 128, 64, 64, 64},    {64, 64, 64, 64, 64},
 };
-constexpr int64_t kParts[] = {2, 3, 4, 6, 8, 12, 16};
 
 class Ranker {
  public:
@@ -94,7 +85,7 @@ class Ranker {
         AddWgmma(*shape);
       }
     }
-    for (const TileShape& tile : kItemTiles) {
+    for (const TileShape& tile : product_tiles::kRegisterTiles) {
       if (is_small && tile.m * tile.n > 64 * 64) continue;
       AddItems(tile);
     }
@@ -199,16 +190,18 @@ class Ranker {
         kind == ScheduleKind::kGpuWgmma && tile.item_m * tile.item_n > kMostJoinedElements;
     if (kind != ScheduleKind::kGpuTile && !is_large) {
       const size_t first = ranked_.size();
-      for (const int64_t parts : kParts) {
-        if (tiles * parts > 2 * units_ || k_ < parts * kJoinDepth) break;
+      for (const int64_t parts : product_tiles::kParts) {
+        if (tiles * parts > 2 * units_ || k_ < parts * product_tiles::kLeastDepth) break;
         add(parts, true);
       }
       KeepBest(first, kMostSplits);
     }
     if (kind == ScheduleKind::kGpuTile) {
       const size_t first = ranked_.size();
-      for (const int64_t parts : kParts) {
-        if (tiles * parts > kItemWorkgroups * units_ || k_ < parts * kJoinDepth) break;
+      for (const int64_t parts : product_tiles::kParts) {
+        if (tiles * parts > product_tiles::kTogether * units_ ||
+            k_ < parts * product_tiles::kLeastDepth)
+          break;
         add(parts, false);
       }
       KeepBest(first, kMostSplits);

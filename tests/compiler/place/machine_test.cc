@@ -9,6 +9,7 @@
 #include "compiler/place/plan.h"
 #include "compiler/place/transfer.h"
 #include "compiler/program/program.h"
+#include "compiler/target/product_tiles.h"
 #include "tests/compiler/place/random_problem.h"
 
 namespace halyard::place {
@@ -206,9 +207,11 @@ TEST(CostModel, SmallProductsLeaveUnitsIdle) {
   Machine machine = MakeMachine(2);
   Device& gpu = machine.devices[1];  // 2 TFLOP/s
   gpu.units = 100;
-  const auto product = [](double rows, double cols, double depth) {
+  DType dtype = DType::kF16;
+  const auto product = [&](double rows, double cols, double depth) {
     Work work;
     work.op_class = OpClass::kContraction;
+    work.dtype = dtype;
     work.flops = 2 * rows * cols * depth;
     work.results = rows * cols;
     return work;
@@ -220,13 +223,29 @@ TEST(CostModel, SmallProductsLeaveUnitsIdle) {
   EXPECT_GT(seconds(product(320, 352, 64)), 1.5 * whole);
   // As much arithmetic on a tenth of the results takes longer, and no part of it is free.
   EXPECT_GT(seconds(product(32, 320, 640)), 1.5 * whole);
-  EXPECT_GE(seconds(product(16, 16, 64)), 64e-8);
-  EXPECT_LT(seconds(product(16, 16, 4096)), 4096e-8);  // in parts
-  // A large one is what the rate says, and so is one of a device that does not tell its units.
-  const Work large = product(1280, 12800, 512);
-  EXPECT_NEAR(seconds(large), large.flops / 2e12, 1e-9);
-  gpu.units = 0;
-  EXPECT_NEAR(seconds(product(16, 16, 64)), 2 * 16 * 16 * 64 / 2e12, 1e-15);
+  EXPECT_GE(seconds(product(16, 16, 64)), 64 * 3e-9);
+  EXPECT_LT(seconds(product(16, 16, 4096)), 4096 * 3e-9);  // in parts
+  // What has no matrix units waits longer for each step: 660 cycles for 16 of the sum.
+  dtype = DType::kF32;
+  const double step = (product_tiles::kStepCycles + 16 * product_tiles::kStepDepthCycles) /
+                      product_tiles::kCyclesPerNs * 1e-9;
+  EXPECT_NEAR(step, 377e-9, 1e-9);
+  EXPECT_GE(seconds(product(16, 16, 64)), 4 * step);
+  EXPECT_LT(seconds(product(16, 16, 4096)), 256 * step);
+  // Eight workgroups of a unit wait together.
+  EXPECT_NEAR(seconds(product(160, 160, 16)), seconds(product(16, 16, 16)), 1e-9);
+  gpu.rates[0].flops_per_second.value = 4e13;
+  EXPECT_LT(seconds(product(400, 400, 64)), 1.2 * seconds(product(16, 16, 64)));
+  gpu.rates[0].flops_per_second.value = 2e12;
+  for (const DType either : {DType::kF16, DType::kF32}) {
+    // A large one is what the rate says, and so is one of a device that does not tell its units.
+    dtype = either;
+    gpu.units = 100;
+    const Work large = product(1280, 12800, 512);
+    EXPECT_NEAR(seconds(large), large.flops / 2e12, large.flops / 2e14);
+    gpu.units = 0;
+    EXPECT_NEAR(seconds(product(16, 16, 64)), 2 * 16 * 16 * 64 / 2e12, 1e-15);
+  }
 }
 
 TEST(CostModel, FitsWhatWasMeasuredAndSaysHowFarItIsOff) {
