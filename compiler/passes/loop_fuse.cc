@@ -63,7 +63,15 @@ class Fuser {
   Fuser(Function& function, const FuseOptions& options) : function_(function), options_(options) {}
 
   Status Run(std::vector<FusionRecord>* records) {
-    for (const Kernel& kernel : function_.kernels) access_.push_back(AccessOf(kernel));
+    readers_.assign(function_.buffers.size(), 0);
+    for (const Kernel& kernel : function_.kernels) {
+      access_.push_back(AccessOf(kernel));
+      loads_.push_back(LoadsOf(kernel));
+      CountReaders(loads_.back(), 1);
+    }
+    for (BufferId buffer = 0; buffer < readers_.size(); ++buffer) {
+      if (readers_[buffer] == 0) unread_.push_back(buffer);
+    }
     do {
       FuseWithProducers(records);
     } while (options_.side_by_side && FuseSideBySide(records));
@@ -421,51 +429,17 @@ class Fuser {
   // Puts `fused` in the place of kernels a and b and restores the order of dependencies.
   void Replace(size_t a, size_t b, Kernel fused) {
     const std::string name_a = function_.kernels[a].name, name_b = function_.kernels[b].name;
-    std::vector<Kernel> kernels;
-    for (size_t k = 0; k < function_.kernels.size(); ++k) {
-      if (k == a) continue;
-      kernels.push_back(k == b ? std::move(fused) : std::move(function_.kernels[k]));
-    }
-    function_.kernels = std::move(kernels);
-    DropUnreadStores(function_);
-    std::vector<KernelAccess> access;
-    for (const Kernel& kernel : function_.kernels) access.push_back(AccessOf(kernel));
-    // Stable: always the first kernel whose producers have all been placed.
-    std::map<BufferId, int> missing;
-    for (const KernelAccess& one : access) {
-      for (BufferId buffer : one.writes) ++missing[buffer];
-    }
-    std::vector<bool> placed(access.size(), false);
-    std::vector<Kernel> sorted;
-    access_.clear();
-    while (sorted.size() < access.size()) {
-      size_t before = sorted.size();
-      for (size_t k = 0; k < access.size(); ++k) {
-        if (placed[k]) continue;
-        bool is_ready = true;
-        for (BufferId buffer : access[k].reads) {
-          auto it = missing.find(buffer);
-          if (it != missing.end() && it->second > 0 && !access[k].writes.contains(buffer))
-            is_ready = false;
-        }
-        if (!is_ready) continue;
-        for (BufferId buffer : access[k].writes) --missing[buffer];
-        placed[k] = true;
-        sorted.push_back(std::move(function_.kernels[k]));
-        access_.push_back(access[k]);
-        break;
-      }
-      if (sorted.size() == before) {
-        // Not reachable while HasOtherPath holds; keep the order rather than lose kernels.
-        for (size_t k = 0; k < access.size(); ++k) {
-          if (placed[k]) continue;
-          placed[k] = true;
-          sorted.push_back(std::move(function_.kernels[k]));
-          access_.push_back(access[k]);
-        }
-      }
-    }
-    function_.kernels = std::move(sorted);
+    for (const size_t part : {a, b}) CountReaders(loads_[part], -1);
+    access_[b] = AccessOf(fused);
+    loads_[b] = LoadsOf(fused);
+    CountReaders(loads_[b], 1);
+    function_.kernels[b] = std::move(fused);
+    const auto gone = static_cast<ptrdiff_t>(a);
+    function_.kernels.erase(function_.kernels.begin() + gone);
+    access_.erase(access_.begin() + gone);
+    loads_.erase(loads_.begin() + gone);
+    DropUnread();
+    Sort();
     // The fused kernel may now take what either part refused, and paths have changed.
     std::erase_if(refused_, [&](const auto& entry) {
       return entry.first.first == name_a || entry.first.second == name_a ||
@@ -474,18 +448,91 @@ class Fuser {
     });
   }
 
+  void CountReaders(const std::set<BufferId>& loads, int change) {
+    for (const BufferId buffer : loads) {
+      readers_[buffer] += change;
+      if (readers_[buffer] == 0) unread_.push_back(buffer);
+    }
+  }
+
+  // DropUnreadStores, but only of kernels that write what lost its last reader since.
+  void DropUnread() {
+    const auto is_read = [&](BufferId buffer) { return readers_[buffer] > 0; };
+    std::vector<BufferId> unread = std::exchange(unread_, {});
+    std::erase_if(unread, is_read);
+    std::vector<size_t> changed;
+    for (size_t k = 0; k < access_.size() && !unread.empty(); ++k) {
+      const auto writes = [&](BufferId buffer) { return access_[k].writes.contains(buffer); };
+      if (std::any_of(unread.begin(), unread.end(), writes) &&
+          DropUnreadStores(function_, function_.kernels[k], is_read)) {
+        changed.push_back(k);
+      }
+    }
+    // What they no longer load counts from the next time on.
+    for (const size_t k : changed) {
+      CountReaders(loads_[k], -1);
+      loads_[k] = LoadsOf(function_.kernels[k]);
+      CountReaders(loads_[k], 1);
+    }
+  }
+
+  // Puts kernels behind those that they read from. Stable: always the first whose producers have
+  // all been placed.
+  void Sort() {
+    const size_t count = access_.size();
+    std::vector<int> missing(readers_.size(), 0);  // writers that are not placed
+    for (const KernelAccess& one : access_) {
+      for (const BufferId buffer : one.writes) ++missing[buffer];
+    }
+    std::vector<size_t> order;
+    std::vector<bool> placed(count, false);
+    const auto is_ready = [&](const KernelAccess& one) {
+      return std::none_of(one.reads.begin(), one.reads.end(), [&](BufferId buffer) {
+        return missing[buffer] > 0 && !one.writes.contains(buffer);
+      });
+    };
+    for (size_t first = 0; order.size() < count;) {
+      while (placed[first]) ++first;
+      size_t next = first;
+      while (next < count && (placed[next] || !is_ready(access_[next]))) ++next;
+      // There is one while HasOtherPath holds; keep the order rather than lose kernels.
+      if (next == count) next = first;
+      for (const BufferId buffer : access_[next].writes) --missing[buffer];
+      placed[next] = true;
+      order.push_back(next);
+    }
+    if (std::is_sorted(order.begin(), order.end())) return;
+    const auto permute = [&](auto& list) {
+      std::remove_reference_t<decltype(list)> sorted;
+      for (const size_t k : order) sorted.push_back(std::move(list[k]));
+      list = std::move(sorted);
+    };
+    permute(function_.kernels);
+    permute(access_);
+    permute(loads_);
+  }
+
   Function& function_;
   FuseOptions options_;
+  // Of each kernel: all that it was made of, and what it still loads.
   std::vector<KernelAccess> access_;
+  std::vector<std::set<BufferId>> loads_;
+  std::vector<int> readers_;      // per buffer: kernels that load it
+  std::vector<BufferId> unread_;  // those that lost the last one since stores were dropped
   std::map<std::pair<std::string, std::string>, std::string> refused_;
   std::vector<std::pair<std::string, std::string>> order_;
 };
 
 }  // namespace
 
+Status JoinKernels(Function& function, const FuseOptions& options,
+                   std::vector<FusionRecord>* records) {
+  return Fuser(function, options).Run(records);
+}
+
 Status FuseKernels(Function& function, const FuseOptions& options,
                    std::vector<FusionRecord>* records) {
-  HY_TRY(Fuser(function, options).Run(records));
+  HY_TRY(JoinKernels(function, options, records));
   if (options.merge_loops) MergeLoops(function);
   MergeSiblingLoops(function);
   Localize(function, options.max_local_bytes);

@@ -36,6 +36,11 @@ struct FusionRecord {
 Status FuseKernels(Function& function, const FuseOptions& options,
                    std::vector<FusionRecord>* records);
 
+// The decisions of FuseKernels alone: its kernels with their nodes, whose bodies are not yet what
+// they will be. For whoever asks what would become one kernel.
+Status JoinKernels(Function& function, const FuseOptions& options,
+                   std::vector<FusionRecord>* records);
+
 // Merges perfectly nested loops of one kind and role where every index lets it, so that what is
 // contiguous becomes one loop.
 void MergeLoops(Function& function);

@@ -307,25 +307,34 @@ class SiblingMerger {
 
 }  // namespace
 
+std::set<BufferId> LoadsOf(const Kernel& kernel) {
+  std::set<BufferId> loads;
+  ForEachOp(kernel, 0, [&](const Op& op, OpId) {
+    if (op.kind == OpKind::kLoad) loads.insert(op.buffer);
+  });
+  return loads;
+}
+
 void DropUnreadStores(Function& function) {
   std::set<BufferId> read;
-  for (const Kernel& kernel : function.kernels) {
-    ForEachOp(kernel, 0, [&](const Op& op, OpId) {
-      if (op.kind == OpKind::kLoad) read.insert(op.buffer);
-    });
+  for (const Kernel& kernel : function.kernels) read.merge(LoadsOf(kernel));
+  const auto is_read = [&](BufferId buffer) { return read.contains(buffer); };
+  for (Kernel& kernel : function.kernels) DropUnreadStores(function, kernel, is_read);
+}
+
+bool DropUnreadStores(const Function& function, Kernel& kernel,
+                      const std::function<bool(BufferId)>& is_read) {
+  bool dropped = false;
+  for (Block& block : kernel.blocks) {
+    dropped |= std::erase_if(block.ops, [&](OpId id) {
+                 const Op& op = kernel.ops[id];
+                 if (!IsStore(op) || is_read(op.buffer)) return false;
+                 BufferRole role = function.buffers[op.buffer].role;
+                 return role == BufferRole::kTemp || role == BufferRole::kLocal;
+               }) > 0;
   }
-  for (Kernel& kernel : function.kernels) {
-    bool dropped = false;
-    for (Block& block : kernel.blocks) {
-      dropped |= std::erase_if(block.ops, [&](OpId id) {
-                   const Op& op = kernel.ops[id];
-                   if (!IsStore(op) || read.contains(op.buffer)) return false;
-                   BufferRole role = function.buffers[op.buffer].role;
-                   return role == BufferRole::kTemp || role == BufferRole::kLocal;
-                 }) > 0;
-    }
-    if (dropped) DeadCode(kernel).Run();
-  }
+  if (dropped) DeadCode(kernel).Run();
+  return dropped;
 }
 
 void MergeSiblingLoops(Function& function) {

@@ -4,6 +4,7 @@
 // outer loops.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <set>
 
@@ -22,8 +23,14 @@ std::optional<RowAccess> RowOf(ExprArena& exprs, Expr index, const std::set<Expr
 // Whether the index provably stays inside the row of the same iteration of the `shared` loops.
 bool ReadsRow(ExprArena& exprs, Expr index, const RowAccess& row, const std::set<Expr>& shared);
 
+// Buffers that the kernel loads from, without loads that became dead.
+std::set<BufferId> LoadsOf(const Kernel& kernel);
 // Removes stores to temporaries that no kernel reads, and what becomes dead with them.
 void DropUnreadStores(Function& function);
+// The same of one kernel; `is_read` knows whether any kernel reads a buffer. Whether it removed
+// any.
+bool DropUnreadStores(const Function& function, Kernel& kernel,
+                      const std::function<bool(BufferId)>& is_read);
 // Joins loops of one block that have the same extent and share data: a store and the load of the
 // same element become one value, and passes over a row become fewer.
 void MergeSiblingLoops(Function& function);

@@ -108,7 +108,7 @@ Result<std::vector<uint32_t>> FusedClusters(CompileState& state) {
     for (Segment& segment : state.segments) {
       if (segment.is_interpreted) continue;
       HY_ASSIGN(segment.function, loop::LowerGraph(state.module, segment.graph, {}));
-      HY_TRY(loop::FuseKernels(segment.function, {}, nullptr));
+      HY_TRY(loop::JoinKernels(segment.function, {}, nullptr));
     }
     return OkStatus();
   };
