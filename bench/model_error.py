@@ -7,9 +7,10 @@ Warm: the same models once more, planned anew with the times that races and time
 usage: bench/model_error.py BUILD_FOLDER DEVICE [MODEL...] [--no-tune] [--seconds S] [--probe-seconds S] [--cache FOLDER]
        [--output FILE] [--check]
 
-Models are folders of tests/models; without any it is the suite. The cache is a new one. FILE gets
-each kernel: seconds (predicted), measured, source of the prediction, FLOPs, bytes, results. The limits are 40 %
-cold and 15 % warm for the median over all kernels; with --check what is above ends with status 1.
+Models are folders of tests/models; without any it is the suite. The cache is a new one; with --probe-seconds 0 it is
+one that has a probe of the device already, and nothing else. FILE gets each kernel: seconds (predicted), measured, source
+of the prediction, FLOPs, bytes, results. The limits are 40 % cold and 15 % warm for the median over all kernels; with
+--check what is above ends with status 1.
 """
 
 import argparse
@@ -73,7 +74,7 @@ def main():
     parser.add_argument("--no-tune", action="store_true", help="schedules by the model of costs, no races")
     parser.add_argument("--seconds", type=float, default=1, help="of steady runs of each model")
     parser.add_argument("--probe-seconds", type=float, default=30)
-    parser.add_argument("--cache", type=lambda text: pathlib.Path(text).resolve(), help="keep it in this new folder")
+    parser.add_argument("--cache", type=lambda text: pathlib.Path(text).resolve(), help="keep it in this folder")
     parser.add_argument("--output", help="also as JSON into this file")
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
@@ -83,8 +84,9 @@ def main():
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         environment = {**os.environ, "HALYARD_CACHE_DIR": str(cache),
                        "HALYARD_COMPILER_LIBRARY": str(args.build / "lib" / "libhalyard_compiler.so")}
-        subprocess.run([halyard, "devices", "--probe", "--seconds", str(args.probe_seconds), args.device],
-                       check=True, stdout=subprocess.DEVNULL, env=environment)
+        if args.probe_seconds > 0:
+            subprocess.run([halyard, "devices", "--probe", "--seconds", str(args.probe_seconds), args.device],
+                           check=True, stdout=subprocess.DEVNULL, env=environment)
         # Cold for all models before any is warm: they share kernels, and so times.
         measured = {"cold": {}, "warm": {}}
         for model in args.models:

@@ -81,8 +81,8 @@ std::string_view FormatLinkKind(LinkKind kind);
 // How bytes get from this device to another one.
 struct LinkInfo {
   LinkKind kind = LinkKind::kHostStaged;
-  bool can_access_peer = false;  // kernels here may address the other's buffers
-  bool can_copy_direct = false;  // QueueCopy here takes the other's buffers
+  bool can_access_peer = false;    // kernels here may address the other's buffers
+  bool can_copy_direct = false;    // QueueCopy here takes the other's buffers
   Field<bool> has_native_atomics;  // across the link
   Field<int64_t> rank;             // among the driver's own links, 0 the fastest
   Field<std::string> nearest;      // what the two have in common: "same board", "PCIe switch", ...
@@ -147,17 +147,24 @@ class Device : public RefCounted {
   virtual Status Wait(std::span<const SemaphorePoint> points, WaitMode mode, int64_t timeout_ns,
                       size_t* out_index = nullptr) = 0;
 
-  // Products of matrices that a library of the device's vendor may compute (base/gpu_library_matmul.h).
-  // The first call opens the library, which may take a while.
+  // Products of matrices that a library of the device's vendor may compute
+  // (base/gpu_library_matmul.h). The first call opens the library, which may take a while.
   //
   // Its name, version and file; UNAVAILABLE says why there is none.
   virtual Result<std::string> DescribeMatmulLibrary() {
     return Unavailable("'{}' has no library of matrix products.", path());
   }
-  // `wanted` with the algorithms that the library proposes, best first, at most `most`; none where it
-  // knows none. Bindings may be left open. UNAVAILABLE where there is no library.
+  // `wanted` with the algorithms that the library proposes, best first, at most `most`; none where
+  // it knows none. Bindings may be left open. UNAVAILABLE where there is no library.
   virtual Result<std::vector<GpuLibraryMatmul>> ProposeMatmuls(const GpuLibraryMatmul&, size_t) {
     return DescribeMatmulLibrary().status();
+  }
+
+  // The image of a kernel "empty" without bindings and scalars that does nothing: what CommandTime
+  // says of it alone, beyond what it adds to a recording, is the cost of a launch and no work.
+  // UNIMPLEMENTED: CommandTime has nothing of a launch in it.
+  virtual Result<std::vector<uint8_t>> EmptyKernel() const {
+    return Unimplemented("'{}' times commands without their launch.", path());
   }
 
   // How this device reaches another one, itself included.

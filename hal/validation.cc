@@ -163,6 +163,7 @@ class ValidationDevice final : public Device {
                                                        size_t most) override {
     return inner_->ProposeMatmuls(wanted, most);
   }
+  Result<std::vector<uint8_t>> EmptyKernel() const override { return inner_->EmptyKernel(); }
   Result<LinkInfo> LinkTo(const Device& other) const override {
     const auto* wrapper = dynamic_cast<const ValidationDevice*>(&other);
     return inner_->LinkTo(wrapper ? *wrapper->inner_ : other);

@@ -868,7 +868,7 @@ typedef struct hy_command_time {
   int64_t start_ns;     /* the host's clock from the start of the run: before the call that submits, */
   int64_t submitted_ns; /* after it, */
   int64_t end_ns;       /* and when the host saw the end */
-  int64_t device_ns;    /* by the device's clock; -1: not told */
+  int64_t device_ns;    /* by the device's clock, of DISPATCH as one among others, without a launch; -1: not told */
   int64_t bytes;        /* moved; of DISPATCH those it reads and writes, each once; -1: not known */
   int64_t flops;        /* of DISPATCH; a multiply-add is two; -1: not known */
   int64_t live_bytes;   /* of activations that this command or a later one needs, by the plan; -1: not known */

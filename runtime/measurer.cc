@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Interleaved timing over the HAL: A B C A B C ..., a warm-up each, medians. On a GPU a submission
-// takes longer than most kernels, so that many runs go into one recording there; constants have
-// several copies, since a model has read all its other weights before it comes to this one again.
+// takes longer than most kernels, so that many runs go into one recording there, and what the
+// launch still adds is taken off; constants have several copies, since a model has read all its
+// other weights before it comes to this one again.
 #include "runtime/measurer.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "base/hash.h"
 #include "runtime/device_target.h"
@@ -24,7 +26,8 @@ constexpr int kMaxRounds = 30;
 constexpr double kBudgetSeconds = 0.012;  // per candidate, beyond the minimum of rounds
 constexpr double kMinSampleSeconds = 100e-6;
 constexpr int kMaxRepeats = 256;
-constexpr double kHopeless = 2.0;  // times the best first sample
+constexpr double kLeastSeconds = 1e-9;  // a clock may tick coarsely
+constexpr double kHopeless = 2.0;       // times the best first sample
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kRecordingSeconds = 150e-6;
 constexpr int kMaxRunsOfRecording = 20;
@@ -37,9 +40,9 @@ double SecondsSince(Clock::time_point start) {
 
 class Race {
  public:
-  Race(hal::Device& device, std::span<const Measurer::Candidate> candidates,
+  Race(hal::Device& device, LaunchTime& launch, std::span<const Measurer::Candidate> candidates,
        const std::function<bool()>& should_stop)
-      : device_(device), candidates_(candidates), should_stop_(should_stop) {}
+      : device_(device), launch_(launch), candidates_(candidates), should_stop_(should_stop) {}
 
   Result<std::vector<double>> Run() {
     HY_ASSIGN(semaphore_, device_.CreateSemaphore(0));
@@ -84,9 +87,10 @@ class Race {
       for (size_t i = 0; i < candidates_.size(); ++i) {
         if (is_hopeless[i]) continue;
         HY_TRY(GoesOn());
+        const Clock::time_point start = Clock::now();
         HY_ASSIGN(const double seconds, Time(i, repeats_[i]));
-        samples_[i].push_back(seconds / repeats_[i]);
-        spent += seconds * runs_;
+        samples_[i].push_back(seconds);
+        spent += SecondsSince(start);
       }
     }
     std::vector<double> medians;
@@ -235,8 +239,9 @@ class Race {
     return OkStatus();
   }
 
-  // Seconds for `repeats` recordings of a candidate, one after the other, as if they had one run.
+  // Seconds of one run of a candidate, in the mean over `repeats` recordings, one after the other.
   Result<double> Time(size_t index, int repeats) {
+    const auto time = MakeRef<hal::CommandTime>();
     const Clock::time_point start = Clock::now();
     for (int r = 0; r < repeats; ++r) {
       const hal::SemaphorePoint wait{semaphore_.get(), value_};
@@ -246,14 +251,22 @@ class Race {
       info.ordering.signals = {&signal, 1};
       info.ordering.caller_waits = true;
       info.commands = commands_[index].get();
+      info.time = time.get();
       HY_TRY(device_.Submit(0, info));
       ++value_;
       HY_TRY(device_.Wait({&signal, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout));
     }
-    return SecondsSince(start) / runs_;
+    const double passed = SecondsSince(start) / repeats;
+    const double seconds = static_cast<double>(time->nanoseconds()) * 1e-9 / repeats;
+    if (!has_clock_) has_clock_ = seconds > 0;
+    if (!*has_clock_) return passed / runs_;
+    const auto dispatches = static_cast<int>(candidates_[index].dispatches.size()) * runs_;
+    return std::max(launch_.Without(seconds, dispatches) / runs_, kLeastSeconds);
   }
 
   hal::Device& device_;
+  LaunchTime& launch_;
+  std::optional<bool> has_clock_;  // whether the device's counts, for all candidates alike
   std::span<const Measurer::Candidate> candidates_;
   const std::function<bool()>& should_stop_;
   std::vector<int64_t> sizes_;
@@ -276,6 +289,7 @@ HalMeasurer::HalMeasurer(std::vector<Ref<hal::Device>> devices, std::shared_ptr<
     : devices_(std::move(devices)), cache_(std::move(cache)), should_stop_(std::move(should_stop)) {
   for (const Ref<hal::Device>& device : devices_)
     identities_.push_back(HashString(IdentityOf(*device)));
+  for (const Ref<hal::Device>& device : devices_) launches_.emplace_back(device);
 }
 
 Result<std::vector<double>> HalMeasurer::Measure(uint32_t device,
@@ -285,7 +299,7 @@ Result<std::vector<double>> HalMeasurer::Measure(uint32_t device,
   }
   if (candidates.empty()) return std::vector<double>();
   const Clock::time_point start = Clock::now();
-  auto result = Race(*devices_[device], candidates, should_stop_).Run();
+  auto result = Race(*devices_[device], launches_[device], candidates, should_stop_).Run();
   has_run_short_ |= result.status().code() == StatusCode::kOutOfMemory;
   seconds_ += SecondsSince(start);
   candidate_count_ += candidates.size();

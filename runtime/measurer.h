@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // HalMeasurer: times candidate schedules on real devices, interleaved, for the compiler, and finds
-// the times of clusters that earlier races took.
+// the times of clusters that earlier races and runs took. A time is what a candidate's dispatches
+// take by the device's clock in a recording among others, without the launch of a submission
+// (runtime/launch_time.h); of a device without a clock it is the host's, from the call that submits
+// to the end of the wait.
 #pragma once
 
 #include <functional>
@@ -10,6 +13,7 @@
 #include "compiler/abi.h"
 #include "hal/device.h"
 #include "runtime/cache.h"
+#include "runtime/launch_time.h"
 
 namespace halyard::runtime {
 
@@ -41,6 +45,7 @@ class HalMeasurer : public Measurer, public place::Timings {
  private:
   std::vector<Ref<hal::Device>> devices_;
   std::vector<uint64_t> identities_;
+  std::vector<LaunchTime> launches_;  // of the devices
   std::shared_ptr<Cache> cache_;
   std::function<bool()> should_stop_;
   std::map<std::pair<uint64_t, uint64_t>, std::string> choices_;

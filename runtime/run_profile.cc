@@ -106,7 +106,7 @@ int64_t RunProfile::NowNs() const {
 }
 
 void RunProfile::AddStep(const Recording& recording, uint32_t index, int64_t start_ns,
-                         int64_t submitted_ns, const hal::CommandTime* time) {
+                         int64_t submitted_ns, int64_t device_ns) {
   const Recording::Step& step = recording.steps[index];
   TimedCommand out;
   out.device = recording.program->program().devices[step.device].name;
@@ -114,7 +114,7 @@ void RunProfile::AddStep(const Recording& recording, uint32_t index, int64_t sta
   out.start_ns = start_ns;
   out.submitted_ns = submitted_ns;
   out.end_ns = NowNs();
-  if (time != nullptr) out.device_ns = time->nanoseconds();
+  out.device_ns = device_ns;
   if (!step.copies.empty()) {
     out.kind = TimedKind::kTransfer;
     out.label = step.host_copies ? "between memories" : "between a device and the host";

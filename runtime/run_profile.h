@@ -31,9 +31,11 @@ struct TimedCommand {
   // The host's clock, from the start of the run: before the call that submits, after it, and when
   // the host saw the end.
   int64_t start_ns = 0, submitted_ns = 0, end_ns = 0;
-  int64_t device_ns = -1;  // by the device's clock; -1: it has none, or its queue did no commands
-  int64_t bytes = -1;      // moved; of a dispatch read and written, each byte once; -1: not known
-  int64_t flops = -1;      // -1: not known
+  // By the device's clock; of a dispatch without its launch (runtime/launch_time.h). -1: it has
+  // none, or its queue did no commands.
+  int64_t device_ns = -1;
+  int64_t bytes = -1;  // moved; of a dispatch read and written, each byte once; -1: not known
+  int64_t flops = -1;  // -1: not known
   // Of the arenas of all devices: what this command or a later one needs; -1: not a command.
   int64_t live_bytes = -1;
   DType product = DType::kInvalid;  // of the factors of a contraction or attention
@@ -46,10 +48,10 @@ class RunProfile {
 
   // From the start of the run.
   int64_t NowNs() const;
-  // The step, submitted between `start_ns` and `submitted_ns`, has just ended. A step without
-  // commands adds nothing.
+  // The step, submitted between `start_ns` and `submitted_ns`, has just ended; `device_ns` as
+  // TimedCommand has it. A step without commands adds nothing.
   void AddStep(const Recording& recording, uint32_t step, int64_t start_ns, int64_t submitted_ns,
-               const hal::CommandTime* time);
+               int64_t device_ns);
   // A copy of the tensor `label` has just ended.
   void AddTensor(TimedKind kind, std::string label, const hal::Device& device, int64_t bytes,
                  int64_t start_ns, int64_t submitted_ns);

@@ -3,6 +3,7 @@
 #include "runtime/session.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/check.h"
@@ -129,6 +130,7 @@ Status Session::Replace() {
   has_lost_device_ = false;
   recordings_.clear();
   current_.reset();
+  launches_.clear();
   for (Port& port : output_ports_) RetireOutput(port);
   for (auto* ports : {&input_ports_, &output_ports_, &arena_ports_, &staging_ports_}) {
     ports->clear();
@@ -658,6 +660,8 @@ Status Session::Start(std::span<const CallTensor> inputs, std::span<const CallTe
   queued_steps_ = 0;
   profile_.reset();
   if (options_.time_commands) {
+    // Known before the run starts, which it would lengthen.
+    for (const Recording::Step& step : recording.steps) LaunchOf(step).Of(1);
     profile_ = std::make_shared<RunProfile>(recording, SymbolsOf(*recording.program));
   }
   Status status;
@@ -740,11 +744,24 @@ Status Session::TimeInput(size_t index, int64_t start_ns) {
   return OkStatus();
 }
 
+LaunchTime& Session::LaunchOf(const Recording::Step& step) {
+  const Ref<hal::Device>& device = current_->program->device(step.device);
+  return launches_.try_emplace(device.get(), device).first->second;
+}
+
 Status Session::TimeStep(uint32_t index, int64_t start_ns) {
   const int64_t submitted_ns = profile_->NowNs();
   hal::Device& device = *current_->program->device(current_->steps[index].device);
   HY_TRY(WaitFor(device, {step_semaphores_[index].get(), serial_ * kValuesPerRun}));
-  profile_->AddStep(*current_, index, start_ns, submitted_ns, (*times_)[index].get());
+  const Recording::Step& step = current_->steps[index];
+  const hal::CommandTime* time = (*times_)[index].get();
+  int64_t device_ns = time != nullptr ? time->nanoseconds() : -1;
+  if (device_ns > 0 && step.command != nullptr &&
+      step.command->kind == program::CommandKind::kDispatch) {
+    device_ns =
+        std::llround(LaunchOf(step).Without(static_cast<double>(device_ns) * 1e-9, 1) * 1e9);
+  }
+  profile_->AddStep(*current_, index, start_ns, submitted_ns, device_ns);
   return OkStatus();
 }
 

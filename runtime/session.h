@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "base/status.h"
 #include "hal/device.h"
 #include "runtime/interpreter.h"
+#include "runtime/launch_time.h"
 #include "runtime/loaded_program.h"
 #include "runtime/poison.h"
 #include "runtime/recording.h"
@@ -147,6 +149,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Status BindInput(size_t index, const CallTensor& tensor);
   Status BindOutput(size_t index, const CallTensor& tensor, CallResult& result);
   Status TimeInput(size_t index, int64_t start_ns);
+  LaunchTime& LaunchOf(const Recording::Step& step);
   Status TimeStep(uint32_t index, int64_t start_ns);
   Status FinishTimedRun();
   Status WaitFor(hal::Device& device, hal::SemaphorePoint point);
@@ -204,6 +207,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::vector<Ref<hal::CommandTime>>* times_ = nullptr;  // of the run being submitted
   std::shared_ptr<RunProfile> profile_;  // of the run being submitted, with time_commands
   RunTimes run_times_;                   // of all those runs
+  std::map<const hal::Device*, LaunchTime> launches_;  // with time_commands
 };
 
 }  // namespace halyard::runtime

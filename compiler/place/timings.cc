@@ -8,7 +8,7 @@
 namespace halyard::place {
 namespace {
 
-constexpr std::string_view kPrefix = "cluster ";
+constexpr std::string_view kPrefix = "recorded ";
 
 }  // namespace
 

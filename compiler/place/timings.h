@@ -13,7 +13,7 @@ namespace halyard::place {
 inline constexpr double kMostSeconds = 100;  // of a cluster
 
 struct Timing {
-  double seconds = 0;
+  double seconds = 0;   // of its dispatches among others of a recording, without a launch
   double sigma = 0.05;  // relative
 };
 
@@ -28,7 +28,7 @@ class Timings {
 // How the timing cache writes a cluster's time, beside its records of schedules. Parse gives
 // nothing for other records and for what is not a time above 0 and below kMostSeconds.
 struct ClusterTime {
-  double seconds = 0;
+  double seconds = 0;    // as Timing's
   std::string schedule;  // of its kernels, as their records say; empty: unknown
   friend bool operator==(const ClusterTime&, const ClusterTime&) = default;
 };

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "base/gpu_kernel_abi.h"
+#include "base/gpu_image.h"
 #include "base/hash.h"
 #include "drivers/cuda/capabilities.h"
 #include "drivers/cuda/launch.h"
@@ -87,6 +87,25 @@ Result<std::string> CudaDevice::DescribeMatmulLibrary() {
     return fmt::format("cuBLASLt {}, {}", FormatCublasLtVersion(library->api().version),
                        library->api().library);
   });
+}
+
+Result<std::vector<uint8_t>> CudaDevice::EmptyKernel() const {
+  if (takes_kernel_ir()) return hal::Device::EmptyKernel();  // a stand-in has no launches to time
+  // Later devices compile it when they load it.
+  constexpr int64_t kArchitecture = 75;
+  const int64_t architecture =
+      std::min(kArchitecture, capabilities_.compute.compute_capability.ValueOr(kArchitecture));
+  const std::string text = fmt::format(
+      ".version 6.4\n.target sm_{}\n.address_size 64\n"
+      ".visible .entry empty(.param .u64 error, .param .u64 dispatch)\n{{\n  ret;\n}}\n",
+      architecture);
+  GpuKernel kernel;
+  kernel.name = "empty";
+  kernel.module = {reinterpret_cast<const uint8_t*>(text.c_str()), text.size() + 1};
+  GpuImage image;
+  image.kind = GpuModuleKind::kPtx;
+  image.kernels.push_back(kernel);
+  return WriteGpuImage(image);
 }
 
 Result<std::vector<GpuLibraryMatmul>> CudaDevice::ProposeMatmuls(const GpuLibraryMatmul& wanted,

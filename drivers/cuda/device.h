@@ -58,6 +58,7 @@ class CudaDevice final : public hal::Device {
   Result<std::string> DescribeMatmulLibrary() override;
   Result<std::vector<GpuLibraryMatmul>> ProposeMatmuls(const GpuLibraryMatmul& wanted,
                                                        size_t most) override;
+  Result<std::vector<uint8_t>> EmptyKernel() const override;
   Result<hal::LinkInfo> LinkTo(const hal::Device& other) const override;
 
   Context& context() const { return *context_; }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/gpu_image.h"
 #include "drivers/vulkan/buffer.h"
 #include "drivers/vulkan/capabilities.h"
 #include "drivers/vulkan/command_buffer.h"
@@ -13,6 +14,7 @@
 #include "drivers/vulkan/exit_guard.h"
 #include "drivers/vulkan/scheduler.h"
 #include "drivers/vulkan/semaphore.h"
+#include "drivers/vulkan/spirv_builder.h"
 #include "hal/command_checks.h"
 
 namespace halyard::drivers::vulkan {
@@ -162,6 +164,16 @@ Result<Ref<hal::Executable>> VulkanDevice::LoadExecutable(const hal::ExecutableS
               VulkanExecutable::Load(Ref<VulkanDevice>::Share(this), source));
     return Ref<hal::Executable>(std::move(executable));
   });
+}
+
+Result<std::vector<uint8_t>> VulkanDevice::EmptyKernel() const {
+  const std::vector<uint32_t> words = SpirvBuilder("empty", 1, 2).Finish();
+  GpuKernel kernel;
+  kernel.name = "empty";
+  kernel.module = {reinterpret_cast<const uint8_t*>(words.data()), 4 * words.size()};
+  GpuImage image;
+  image.kernels.push_back(kernel);
+  return WriteGpuImage(image);
 }
 
 Result<Ref<hal::CommandBuffer>> VulkanDevice::CreateCommandBuffer() {

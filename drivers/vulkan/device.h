@@ -50,6 +50,7 @@ class VulkanDevice final : public hal::Device {
   Status Flush() override;
   Status Wait(std::span<const hal::SemaphorePoint> points, hal::WaitMode mode, int64_t timeout_ns,
               size_t* out_index) override;
+  Result<std::vector<uint8_t>> EmptyKernel() const override;
   Result<hal::LinkInfo> LinkTo(const hal::Device& other) const override;
 
   // For the other files of this driver.

@@ -102,7 +102,7 @@ Result<Reading> TimeClass(Prober& prober, const std::string& graph) {
   SampleOptions sampling;
   sampling.warm_seconds = prober.is_gpu() ? kWarmSecondsOfClass : 0.01;
   Reading reading;
-  HY_ASSIGN(reading.seconds, Sample([&] { return run->TimeAlone(); }, sampling));
+  HY_ASSIGN(reading.seconds, Sample([&] { return run->TimeOne(); }, sampling));
   reading.kind = ReadingKind::kKernel;
   reading.op_class = place::FormatOpClass(prediction.work.op_class);
   reading.dtype = FormatDType(prediction.work.dtype);

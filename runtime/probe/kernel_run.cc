@@ -188,7 +188,7 @@ Result<double> KernelRun::Time(int repeats, const std::function<void()>& during)
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-Result<double> KernelRun::TimeAlone() {
+Result<double> KernelRun::TimeOne() {
   HY_ASSIGN(hal::CommandBuffer * commands, Record(1));
   const hal::SemaphorePoint wait{semaphore_.get(), value_}, signal{semaphore_.get(), value_ + 1};
   const auto time = MakeRef<hal::CommandTime>();
@@ -202,7 +202,8 @@ Result<double> KernelRun::TimeAlone() {
   ++value_;
   HY_TRY(device_->Wait({&signal, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout));
   if (time->nanoseconds() <= 0) return Unimplemented("The device does not time commands.");
-  return static_cast<double>(time->nanoseconds()) * 1e-9;
+  return launch_.Without(static_cast<double>(time->nanoseconds()) * 1e-9,
+                         static_cast<int>(command_count()));
 }
 
 }  // namespace halyard::runtime

@@ -11,6 +11,7 @@
 
 #include "compiler/place/prediction.h"
 #include "runtime/cache.h"
+#include "runtime/launch_time.h"
 #include "runtime/loaded_program.h"
 
 namespace halyard::runtime {
@@ -33,9 +34,9 @@ class KernelRun {
   // Seconds from submitting `repeats` executions, each after the one before, to their end. `during`
   // (may be empty) runs between the two.
   Result<double> Time(int repeats, const std::function<void()>& during = {});
-  // What the device says that one execution took, submitted alone, as runs time their commands: a
-  // GPU adds some microseconds to each.
-  Result<double> TimeAlone();
+  // What the device says that one execution takes, without its launch (runtime/launch_time.h), as
+  // runs time their commands.
+  Result<double> TimeOne();
   // The host's part of submitting, of the last Time.
   double submit_seconds() const { return submit_seconds_; }
   // What placement expects of the graph, if that is one cluster; FAILED_PRECONDITION if not.
@@ -44,7 +45,7 @@ class KernelRun {
   size_t command_count() const;
 
  private:
-  explicit KernelRun(Ref<hal::Device> device) : device_(std::move(device)) {}
+  explicit KernelRun(Ref<hal::Device> device) : device_(std::move(device)), launch_(device_) {}
   Status MakeOperands();
   Result<hal::CommandBuffer*> Record(int repeats);
 
@@ -56,6 +57,7 @@ class KernelRun {
   Ref<hal::Semaphore> semaphore_;
   uint64_t value_ = 0;
   double submit_seconds_ = 0;
+  LaunchTime launch_;
 };
 
 }  // namespace halyard::runtime

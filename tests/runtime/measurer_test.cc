@@ -145,8 +145,8 @@ TEST_F(MeasurerTest, TimesOfClustersAreFoundAgain) {
   EXPECT_EQ(time->sigma, 0.05);
   EXPECT_FALSE(measurer.FindTime(0, 8).has_value());
   EXPECT_FALSE(measurer.FindTime(1, 7).has_value());
-  for (const char* bad : {"cluster", "cluster ", "cluster x", "cluster -1", "cluster 0",
-                          "cluster nan", "cluster 1e9", "cluster 1x"}) {
+  for (const char* bad : {"recorded", "recorded ", "recorded x", "recorded -1", "recorded 0",
+                          "recorded nan", "recorded 1e9", "recorded 1x"}) {
     EXPECT_FALSE(place::ParseClusterTime(bad).has_value()) << bad;
   }
 }

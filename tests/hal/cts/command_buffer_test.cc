@@ -303,6 +303,29 @@ HAL_CASE(CommandTimeIsThatOfTheDevice) {
   EXPECT_EQ(time->nanoseconds(), before);
 }
 
+HAL_CASE(EmptyKernelRuns) {
+  const auto image = device_->EmptyKernel();
+  if (image.status().code() == StatusCode::kUnimplemented) return;  // no launches in its times
+  ASSERT_OK(image.status());
+  hal::ExecutableSource source;
+  source.format = device_->capabilities().executable_formats.front();
+  source.code = *image;
+  auto executable = device_->LoadExecutable(source);
+  ASSERT_OK(executable.status());
+  ASSERT_EQ((*executable)->entries().size(), 1u);
+  EXPECT_EQ((*executable)->entries()[0].name, "empty");
+  Ref<hal::CommandBuffer> commands = NewCommands();
+  hal::DispatchCommand command;
+  command.executable = executable->get();
+  for (int64_t& extent : command.grid) extent = 1;
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_OK(commands->Dispatch(command));
+    EXPECT_OK(commands->Barrier());
+  }
+  EXPECT_OK(commands->Finish());
+  EXPECT_OK(RunNow(commands.get(), {}));
+}
+
 HAL_CASE(CommandRecordingIsChecked) {
   Ref<hal::Executable> executable = LoadKernels();
   Ref<hal::Buffer> buffer = Allocate(800), staging = Allocate(800, hal::MemoryKind::kStaging);

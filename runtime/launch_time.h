@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// LaunchTime: what a device's clock says of dispatches, without the launch. A dispatch takes what
+// it adds to a recording that holds others as well, since that is how programs run them: a
+// submission of its own costs some microseconds more by the device's clock, as much as small
+// kernels take.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "hal/device.h"
+
+namespace halyard::runtime {
+
+// One thread at a time.
+class LaunchTime {
+ public:
+  explicit LaunchTime(Ref<hal::Device> device) : device_(std::move(device)) {}
+
+  // Seconds that `dispatches` (at least 1) dispatches add to a recording, when hal::CommandTime
+  // said `seconds` of a submission of nothing but them, each behind the one before. What is taken
+  // off was measured with empty kernels: a submission of as many, less what each adds to a long
+  // recording. At least that addition remains. The first call for a number runs some of them, which
+  // takes a tenth of a second at first. Where the device's clock has no launches in it, or empty
+  // kernels fail, nothing is taken off.
+  double Without(double seconds, int dispatches);
+  // What is taken off.
+  double Of(int dispatches);
+
+ private:
+  // By the device's clock, of a submission of that many empty kernels: the median.
+  Result<double> MeasureEmpty(int dispatches, double warm_seconds = 0);
+  Status Prepare();
+  Result<double> RunOnce(hal::CommandBuffer& commands);
+
+  Ref<hal::Device> device_;
+  bool is_prepared_ = false;
+  Ref<hal::Executable> empty_;  // null: nothing is taken off
+  Ref<hal::Semaphore> semaphore_;
+  uint64_t value_ = 0;
+  double step_seconds_ = 0;               // that one more empty kernel adds
+  double many_launch_seconds_ = 0;        // of recordings that a device submits as one
+  std::map<int, double> launch_seconds_;  // of short ones, by the number of dispatches
+};
+
+}  // namespace halyard::runtime
