@@ -102,6 +102,7 @@ std::vector<uint32_t> KernelClusters(const CompileState& state) {
 }  // namespace
 
 Result<std::vector<uint32_t>> FusedClusters(CompileState& state) {
+  ++state.trial_fusions;
   const size_t graphs = state.module.graphs.size(), records = state.program.records.size();
   const auto fuse = [&]() -> Status {
     HY_TRY(CutSegments(state));

@@ -80,6 +80,7 @@ struct CompileState {
   MemoryAttempt memory_attempt;
   std::vector<int64_t> memory_excess;          // per device, beyond its limits; after `assemble`
   std::vector<ClusterPrediction> predictions;  // per cluster; after `place`
+  uint32_t trial_fusions = 0;  // how often `place` lowered and fused the graph to see its kernels
   std::vector<Segment> segments;               // in execution order; after `segment`
   std::vector<kernel::Module> executables;     // one per program executable; after `assemble`
   program::Program program;  // devices and records from the start; the rest from `assemble`

@@ -749,6 +749,22 @@ TEST(PlaceFused, WishesStayApartAndOneDeviceIsPlacedOnce) {
   EXPECT_EQ(FusionOf(alone), "none");
 }
 
+// What takes time is done once for each way in which a plan or a rival cuts the graph: devices that have
+// all of it are one way, whichever they are.
+TEST(PlaceFused, EachCutIsFusedOnTrialOnce) {
+  Placed uncut, alone, island;
+  ASSERT_TRUE(Place(Steps(30, 300000), TwoDevices(), {}, &uncut).ok());
+  EXPECT_GT(uncut.plan->rivals.size(), 2u);
+  EXPECT_EQ(uncut.state.trial_fusions, 1u);
+  std::vector<program::Device> devices = TwoDevices();
+  devices.pop_back();
+  ASSERT_TRUE(Place(Steps(30, 300000), devices, {}, &alone).ok());
+  EXPECT_EQ(alone.state.trial_fusions, 0u);
+  // With all on the far device but the island, and with all at home.
+  ASSERT_TRUE(Place(kIsland, TwoDevices(), {}, &island).ok());
+  EXPECT_EQ(island.state.trial_fusions, 2u);
+}
+
 // Steps, and beside them a lone op on much data, which is best at home.
 std::string StepsBeside() {
   std::string text = Steps(5, 200000);
