@@ -46,10 +46,16 @@ void Hasher::Update(std::span<const uint8_t> bytes) {
     stripe(pending_);
     pending_bytes_ = 0;
   }
-  while (bytes.size() >= 32) {
-    stripe(bytes.data());
-    bytes = bytes.subspan(32);
+  // In registers: bytes may be those of the lanes, as far as a compiler knows.
+  uint64_t a = lanes_[0], b = lanes_[1], c = lanes_[2], d = lanes_[3];
+  for (; bytes.size() >= 32; bytes = bytes.subspan(32)) {
+    const uint8_t* p = bytes.data();
+    a = Round(a, LoadAs<uint64_t>(p));
+    b = Round(b, LoadAs<uint64_t>(p + 8));
+    c = Round(c, LoadAs<uint64_t>(p + 16));
+    d = Round(d, LoadAs<uint64_t>(p + 24));
   }
+  lanes_[0] = a, lanes_[1] = b, lanes_[2] = c, lanes_[3] = d;
   if (!bytes.empty()) std::memcpy(pending_, bytes.data(), bytes.size());
   pending_bytes_ = static_cast<uint32_t>(bytes.size());
 }

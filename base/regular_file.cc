@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 namespace halyard {
 
@@ -46,6 +47,13 @@ Result<std::string> ReadRegularFile(const std::string& path, size_t most_bytes) 
     return OutOfRange("The file '{}' has more than {} bytes.", path, most_bytes);
   }
   return bytes;
+}
+
+void RemoveUnlessRegular(const std::string& path) {
+  struct stat info = {};
+  if (lstat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return;
+  std::error_code error;  // what stays is refused by those who open it
+  std::filesystem::remove_all(path, error);
 }
 
 }  // namespace halyard

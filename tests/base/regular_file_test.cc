@@ -30,5 +30,24 @@ TEST(RegularFile, WhatIsNoneIsRefusedAndNothingWaits) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(RegularFile, WhatIsNoneIsRemovedAndNoLinkIsFollowed) {
+  std::string name = testing::TempDir() + "/halyard_files_XXXXXX";
+  const std::string folder = mkdtemp(name.data());
+  std::ofstream(folder + "/file") << "kept";
+  std::filesystem::create_directories(folder + "/full/of");
+  std::ofstream(folder + "/full/of/things") << "x";
+  std::filesystem::create_symlink("file", folder + "/link");
+  std::filesystem::create_directory_symlink("full", folder + "/folder_link");
+  ASSERT_EQ(mkfifo((folder + "/pipe").c_str(), 0600), 0);
+  for (const char* one : {"file", "link", "pipe", "nothing"})
+    RemoveUnlessRegular(folder + "/" + one);
+  RemoveUnlessRegular(folder + "/folder_link");
+  EXPECT_TRUE(std::filesystem::exists(folder + "/full/of/things"));
+  RemoveUnlessRegular(folder + "/full");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+  EXPECT_EQ(ReadRegularFile(folder + "/file", 10).value(), "kept");
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace halyard
