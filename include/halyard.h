@@ -19,7 +19,8 @@
  * Threads. Instances, devices, programs, buffers and events: any thread, at the same time. Graphs and
  * sessions: one thread at a time; a second one gets HY_BUSY and changes nothing. Callbacks run on the
  * calling thread unless they say otherwise and must not call back into Halyard except hy_result_name and
- * hy_last_error. After fork() the child gets HY_UNAVAILABLE from every call but the release functions,
+ * hy_last_error. A calling thread needs 64 KiB of stack: where less than 1 MiB is left, what needs more, such as
+ * compiling, runs on a thread of the library, with its callbacks, while the call waits. After fork() the child gets HY_UNAVAILABLE from every call but the release functions,
  * which do nothing there.
  *
  * Growth. Descriptor and info structs start with struct_size, type and next; initialise them with their
@@ -628,10 +629,14 @@ typedef struct hy_program_load_desc {
   size_t size_bytes;
   hy_device_t* const* devices; /* stand for the program's devices, in its order; none: opened by path */
   size_t device_count;
-  uint32_t verify_data;       /* 1: also hash the weights */
+  uint32_t verify_data;       /* without effect: all is checked unless trust_data says otherwise */
+  uint32_t reserved;
+  /* 1: the weights are not hashed, so that those of a file are mapped without being read. A flipped bit in them
+   * gives wrong results then, and no error. */
+  uint64_t trust_data;
 } hy_program_load_desc;
 #define HY_PROGRAM_LOAD_DESC_INIT \
-  {sizeof(hy_program_load_desc), HY_STRUCT_PROGRAM_LOAD_DESC, NULL, {NULL, 0}, NULL, 0, NULL, 0, 0}
+  {sizeof(hy_program_load_desc), HY_STRUCT_PROGRAM_LOAD_DESC, NULL, {NULL, 0}, NULL, 0, NULL, 0, 0, 0, 0}
 
 /* Loads what hy_program_save wrote; never opens the compiler library. A program file is trusted like a
  * shared library: its hashes find corruption, not malice. Any thread. HY_DATA_LOSS for a corrupted file,
@@ -640,7 +645,8 @@ HY_API HY_NODISCARD hy_result hy_program_load(hy_instance_t* instance, const hy_
                                               hy_program_t** out_program);
 /* What hy_program_load would say, without making anything. Any thread. */
 HY_API HY_NODISCARD hy_result hy_program_check(hy_instance_t* instance, const hy_program_load_desc* desc);
-/* Writes the program file beside `path` and renames it. Any thread. HY_UNAVAILABLE when the disk refuses. */
+/* Writes the program file beside `path` and renames it; links are followed, and what is there and is no file, such
+ * as a pipe, is written through. Any thread. HY_UNAVAILABLE when the system refuses. */
 HY_API HY_NODISCARD hy_result hy_program_save(hy_program_t* program, hy_string path);
 /* Any thread; cannot fail. */
 HY_API void hy_program_release(hy_program_t* program);

@@ -2,7 +2,6 @@
 // The cache folder: "<key>.hyp" per program, and one file of timings.
 #include "runtime/cache.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <sstream>
 
 #include "base/hash.h"
+#include "base/output_file.h"
 #include "base/regular_file.h"
 #include "compiler/program/file.h"
 
@@ -80,6 +80,7 @@ std::string Cache::ProgramPath(uint64_t key) const {
 
 Result<program::Program> Cache::FindProgram(uint64_t key) const {
   const std::string path = ProgramPath(key);
+  RemoveUnlessRegular(path);
   auto program = program::Load(path);
   if (program.ok() && program->content_hash == key) return program;
   if (!program.ok() && program.status().code() == StatusCode::kNotFound) return program.status();
@@ -91,6 +92,7 @@ Result<program::Program> Cache::FindProgram(uint64_t key) const {
 
 Status Cache::StoreProgram(uint64_t key, const program::Program& program) const {
   RemoveAbandoned(folder_);
+  RemoveUnlessRegular(ProgramPath(key));
   return program::Save(program, ProgramPath(key));
 }
 
@@ -99,6 +101,7 @@ Status Cache::StoreProgram(uint64_t key, const program::Program& program) const 
 void Cache::LoadTimings() {
   if (has_loaded_timings_) return;
   has_loaded_timings_ = true;
+  RemoveUnlessRegular(folder_ + kTimingsName);
   const Result<std::string> text = ReadRegularFile(folder_ + kTimingsName, kMostTimingBytes);
   if (!text.ok()) return;  // a miss
   std::istringstream lines(*text);
@@ -136,13 +139,9 @@ void Cache::StoreTiming(uint64_t device, uint64_t key, std::string_view record, 
   const std::string rest = fmt::format("{:016x} {:016x} {:.9e} {}", device, key, seconds, record);
   // Begins on a line of its own, also after one that a full disk cut off.
   const std::string line = fmt::format("\n{:016x} {}\n", HashString(rest), rest);
-  const int file = open((folder_ + kTimingsName).c_str(),
-                        O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
-  if (file < 0) return;
-  // One write, so that lines of several processes do not mix; a torn one is skipped when read. What
-  // does not reach the disk is a miss for other processes only.
-  [[maybe_unused]] const ssize_t written = write(file, line.data(), line.size());
-  close(file);
+  // A torn line is skipped when read; what does not reach the disk is a miss for other processes
+  // only.
+  AppendToFile(folder_ + kTimingsName, line).Ignore();
 }
 
 }  // namespace halyard::runtime

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/deep_stack.h"
 #include "base/env.h"
 #include "base/hash.h"
 #include "base/quantity.h"
@@ -144,7 +145,7 @@ void TellOfNewCosts(const Instance& instance, const CompileJob& job, size_t name
         "The plan of '{}' has the costs of snapshot {}; those of now are of snapshot {}. It stays "
         "until a replan is asked for (--replan).",
         program.model_name, plan->snapshot, snapshot);
-    if (job.warns_of_placement) instance.Log(LogLevel::kWarning, note);
+    if (job.is_first) instance.Log(LogLevel::kWarning, note);
     program.records.push_back({"placement", "machine", std::move(note)});
     return;
   }
@@ -226,8 +227,10 @@ CompileRequest MakeRequest(const CompileSource& source) {
 
 Interpreter MakeInterpreter() {
   return [](const InterpretRequest& request) -> Status {
-    HY_ASSIGN(const CompilerTable* compiler, OpenCompilerLibrary());
-    return compiler->interpret(request);
+    return OnDeepStack([&]() -> Status {
+      HY_ASSIGN(const CompilerTable* compiler, OpenCompilerLibrary());
+      return compiler->interpret(request);
+    });
   };
 }
 
@@ -293,8 +296,8 @@ Status CheckPlacement(const CompileJob& job) {
   }
   for (const place::MemoryCap& cap : job.options.placement.memory_caps) {
     if (is_known(cap.device)) continue;
-    return InvalidArgument("The memory cap of {} bytes names device '{}'; the program may use {}.",
-                           cap.bytes, cap.device, known);
+    return InvalidArgument("The memory cap of {} names device '{}'; the program may use {}.",
+                           Counted(cap.bytes, "byte"), cap.device, known);
   }
   return OkStatus();
 }
@@ -311,6 +314,14 @@ void WarnOfFallbacks(const Instance& instance, const program::Program& program) 
   instance.Log(LogLevel::kWarning,
                fmt::format("{} of '{}' fell back; the report names each, the first is {}",
                            CountedNoun(count, "node"), program.model_name, first));
+}
+
+// What the importer accepted and has a word on.
+void WarnOfImport(const Instance& instance, const program::Program& program) {
+  for (const program::Record& record : program.records) {
+    if (record.kind != "import") continue;
+    instance.Log(LogLevel::kWarning, fmt::format("{}: {}", program.model_name, record.text));
+  }
 }
 
 void WarnOfUnmatchedWishes(const Instance& instance, const program::Program& program) {
@@ -358,6 +369,17 @@ Status AddLastResort(Instance& instance, CompileJob& job) {
 
 }  // namespace
 
+Result<Ref<hal::Device>> OpenDeviceOf(Instance& instance, const program::Device& device) {
+  auto opened = instance.OpenDevice(device.name);
+  if (opened.ok()) return opened;
+  const Status status = opened.status().code() == StatusCode::kNotFound
+                            ? Unavailable("{}", opened.status().ToLine())
+                            : opened.status();
+  return status.WithContext(
+      "loading the saved program, which runs on it; only compiling the model anew places it "
+      "elsewhere");
+}
+
 Status CheckDevices(const program::Program& program, std::span<const Ref<hal::Device>> devices) {
   const auto driver_of = [](std::string_view path) { return path.substr(0, path.find(':')); };
   HY_TRY(CheckDistinct(devices));
@@ -384,6 +406,31 @@ Status CheckDevices(const program::Program& program, std::span<const Ref<hal::De
       wanted, given);
 }
 
+namespace {
+
+void LogLoaded(const Instance& instance, const LoadedProgram& loaded) {
+  const program::Program& program = loaded.program();
+  if (instance.options().log_level < LogLevel::kDebug) return;
+  std::string devices;
+  for (const Ref<hal::Device>& device : loaded.devices()) {
+    devices += fmt::format("{}'{}'", devices.empty() ? "" : ", ", device->path());
+  }
+  instance.Log(LogLevel::kDebug,
+               fmt::format("{}: loaded for {}; {} of constants", program.model_name, devices,
+                           FormatBytes(static_cast<int64_t>(program.DataBytes().size()))));
+  for (const program::Record& record : program.records) {
+    if (record.kind != "placement" && record.kind != "fallback") continue;
+    instance.Log(LogLevel::kDebug, fmt::format("{}: {} '{}': {}", program.model_name, record.kind,
+                                               record.subject, record.text));
+  }
+  for (const Phase& phase : loaded.phases()) {
+    instance.Log(LogLevel::kDebug, fmt::format("{}: {} took {}", program.model_name, phase.name,
+                                               FormatSeconds(phase.seconds)));
+  }
+}
+
+}  // namespace
+
 Result<std::shared_ptr<LoadedProgram>> LoadSaved(std::shared_ptr<Instance> instance,
                                                  program::Program program,
                                                  std::vector<Ref<hal::Device>> devices,
@@ -391,20 +438,19 @@ Result<std::shared_ptr<LoadedProgram>> LoadSaved(std::shared_ptr<Instance> insta
   Timer timer;
   if (devices.empty()) {
     for (const program::Device& device : program.devices) {
-      auto opened = instance->OpenDevice(device.name);
-      if (!opened.ok()) {
-        return opened.status().WithContext(
-            "loading the saved program, which runs on it; only compiling the model anew places it "
-            "elsewhere");
-      }
-      devices.push_back(std::move(opened).value());
+      HY_ASSIGN(Ref<hal::Device> opened, OpenDeviceOf(*instance, device));
+      devices.push_back(std::move(opened));
     }
   }
   HY_TRY(CheckDevices(program, devices));
-  HY_ASSIGN(auto loaded, LoadedProgram::Load(std::move(program), std::move(devices), {}));
+  HY_ASSIGN(auto loaded, OnDeepStack([&] {
+              return LoadedProgram::Load(std::move(program), std::move(devices), {});
+            }));
   phases.push_back({"load", timer.Seconds()});
+  HY_TRY(CheckLeastMemory(*loaded));
   for (const std::string& event : loaded->events()) instance->Log(LogLevel::kWarning, event);
   loaded->SetPhases(std::move(phases));
+  LogLoaded(*instance, *loaded);
   return loaded;
 }
 
@@ -428,25 +474,34 @@ Result<std::shared_ptr<LoadedProgram>> CompileOnce(const std::shared_ptr<Instanc
     Timer lookup_timer;
     auto found = cache->FindProgram(key);
     phases.push_back({"cache lookup", lookup_timer.Seconds()});
+    instance->Log(LogLevel::kDebug, fmt::format("{}: '{}' is {}in the cache", NameOf(job.source),
+                                                cache->ProgramPath(key), found.ok() ? "" : "not "));
     if (found.ok()) {
       program = std::move(found).value();
       program->model_name = NameOf(job.source);  // another file may hold the same model
       TellOfNewCosts(*instance, job, asked.devices.size(), *program);
     } else if (found.status().code() != StatusCode::kNotFound) {
-      instance->Log(LogLevel::kWarning, "a cache entry is not used: " + found.status().ToLine());
+      instance->Log(LogLevel::kWarning,
+                    "a cache entry is not used, and is made again: " + found.status().ToLine());
     }
   }
   if (!program) {
     HY_ASSIGN(program, CompileNow(*instance, job, key, cache, phases));
   }
+  for (const auto& [name, bytes] : CapsOf(job)) {
+    for (program::Device& device : program->devices) {
+      if (device.name == name) device.memory_cap_bytes = bytes;
+    }
+  }
   std::vector<Ref<hal::Device>> devices = DevicesOf(*program, job);
   HY_ASSIGN(auto loaded,
             LoadSaved(instance, std::move(*program), std::move(devices), std::move(phases)));
   if (job.warns_of_fallbacks) WarnOfFallbacks(*instance, loaded->program());
-  if (job.warns_of_placement) WarnOfUnmatchedWishes(*instance, loaded->program());
-  loaded->SetMemoryCaps(CapsOf(job));
+  if (job.is_first) {
+    WarnOfImport(*instance, loaded->program());
+    WarnOfUnmatchedWishes(*instance, loaded->program());
+  }
   loaded->SetTimingCache(cache);
-  if (loaded->program().symbols.empty()) HY_TRY(CheckMemoryCaps(*loaded, {}));
   if (instance->options().on_missing_device != FallbackPolicy::kError) {
     loaded->SetReplanner(
         [instance, later = WithoutCallbacks(asked)] { return Compile(instance, later); });
@@ -460,7 +515,7 @@ Result<std::shared_ptr<LoadedProgram>> CompileOnce(const std::shared_ptr<Instanc
         [instance, later = WithoutCallbacks(job)](const std::map<std::string, int64_t>& symbols)
             -> Result<std::shared_ptr<LoadedProgram>> {
           CompileJob special = later;
-          special.verify_plan = special.warns_of_placement = false;
+          special.verify_plan = special.is_first = false;
           special.options.symbol_values = symbols;
           std::string sizes;
           for (const auto& [name, value] : symbols) sizes += fmt::format(" {}={}", name, value);
@@ -481,7 +536,7 @@ Result<std::shared_ptr<LoadedProgram>> Compile(std::shared_ptr<Instance> instanc
   };
   for (;;) {
     const auto lost = count_lost();
-    auto made = CompileOnce(instance, job);
+    auto made = OnDeepStack([&] { return CompileOnce(instance, job); });
     // Once more without the devices that were lost meanwhile, as the policy says.
     if (made.status().code() != StatusCode::kDeviceLost || count_lost() == lost ||
         instance->options().on_missing_device == FallbackPolicy::kError) {

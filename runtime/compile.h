@@ -34,9 +34,9 @@ struct CompileJob {
   CompileOptions options;
   bool use_cache = true;
   bool warns_of_fallbacks = false;  // each kind of fallback is also a line of the log
-  bool warns_of_placement = true;   // affinities without a node and old costs are lines of the log
-  bool verify_plan = false;         // runtime/verify_plan.h
-  bool replan = false;              // not from the cache
+  bool is_first = true;      // warnings of the model and of its placement are lines of the log
+  bool verify_plan = false;  // runtime/verify_plan.h
+  bool replan = false;       // not from the cache
   std::function<void(std::string_view phase, double fraction)> progress;  // may be empty
   std::function<bool()> should_stop;  // as CompileRequest's; of this call alone, like progress
 };
@@ -51,6 +51,10 @@ Result<std::shared_ptr<LoadedProgram>> Compile(std::shared_ptr<Instance> instanc
 // INVALID_ARGUMENT unless `devices` can stand for the program's, in its order: as many, of the same
 // drivers, each once, and none in the place of another that the program names too; names both.
 Status CheckDevices(const program::Program& program, std::span<const Ref<hal::Device>> devices);
+
+// The device that a saved program names. One that is not there is UNAVAILABLE; NOT_FOUND is for
+// files.
+Result<Ref<hal::Device>> OpenDeviceOf(Instance& instance, const program::Device& device);
 
 // Loads a saved program. `devices` stand for its devices in order; empty: opened by their paths.
 // INCOMPATIBLE, naming what is missing, when one cannot run the code.

@@ -182,8 +182,8 @@ Result<GraphRecord::Value> GraphRecord::AddConstant(
   }
   HY_ASSIGN(const int64_t size, StorageBytes(dtype, elements));
   if (size != bytes->size_bytes()) {
-    return InvalidArgument("Constant '{}' has {} bytes; its dtype and dims need {}.", name,
-                           bytes->size_bytes(), size);
+    return InvalidArgument("Constant '{}' has {}; its dtype and dims need {}.", name,
+                           Counted(bytes->size_bytes(), "byte"), size);
   }
   HY_ASSIGN(const Value value, NewValue(name));
   Node node;

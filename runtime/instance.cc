@@ -3,9 +3,12 @@
 #include "runtime/instance.h"
 
 #include <algorithm>
+#include <new>
 #include <set>
 
+#include "base/deep_stack.h"
 #include "base/env.h"
+#include "base/quantity.h"
 #include "drivers/init.h"
 #include "runtime/silicon.h"
 
@@ -28,10 +31,11 @@ void WarnOnce(const Instance& instance, const std::string& message) {
 Result<std::shared_ptr<Instance>> Instance::Create(InstanceOptions options) {
   std::shared_ptr<Instance> instance(new Instance(std::move(options)));
   HY_TRY(RegisterAllDrivers(&instance->registry_));
-  const std::vector<std::string> known = instance->registry_.names();
+  std::vector<std::string> known = instance->registry_.names();
   for (const std::string& name : instance->options_.drivers) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      return InvalidArgument("There is no driver '{}'; this build has {}.", name,
+      std::erase(known, "null");  // there for tests only
+      return InvalidArgument("There is no driver '{}'; this build has: {}.", name,
                              fmt::join(known, ", "));
     }
   }
@@ -50,30 +54,43 @@ bool Instance::IsAllowed(std::string_view driver) const {
 
 const std::vector<DriverState>& Instance::Drivers() {
   std::call_once(drivers_once_, [this] {
-    std::vector<hal::DeviceInfo> seen;
-    for (const std::string& name : registry_.names()) {
-      if (!IsAllowed(name)) continue;
-      if (name == "null" && options_.drivers.empty())
-        continue;  // the skeleton is there for tests only
-      DriverState& state = drivers_.emplace_back();
-      state.name = name;
-      auto driver = registry_.Open(name);
-      if (!driver.ok()) {
-        state.status = driver.status();
-        continue;
-      }
-      auto devices = (*driver)->EnumerateDevices();
-      if (devices.ok()) {
-        state.devices = std::move(devices).value();
-        LeaveOutSeen(seen, state.devices);
-        seen.insert(seen.end(), state.devices.begin(), state.devices.end());
-      } else {
-        state.status = devices.status();
-      }
-      state.skipped = fmt::format("{}", fmt::join((*driver)->SkippedDevices(), " "));
-    }
+    const Status opened = OnDeepStack([this] {
+      OpenDrivers();
+      return OkStatus();
+    });
+    // Only memory can be short here. What is thrown leaves the next call to try again.
+    if (!opened.ok()) throw std::bad_alloc();
   });
   return drivers_;
+}
+
+void Instance::OpenDrivers() {
+  drivers_.clear();
+  std::vector<hal::DeviceInfo> seen;
+  for (const std::string& name : registry_.names()) {
+    if (!IsAllowed(name)) continue;
+    if (name == "null" && options_.drivers.empty())
+      continue;  // the skeleton is there for tests only
+    DriverState& state = drivers_.emplace_back();
+    state.name = name;
+    auto driver = registry_.Open(name);
+    if (!driver.ok()) {
+      state.status = driver.status();
+      Log(LogLevel::kDebug, fmt::format("driver '{}' is missing: {}", name, state.status.ToLine()));
+      continue;
+    }
+    auto devices = (*driver)->EnumerateDevices();
+    if (devices.ok()) {
+      state.devices = std::move(devices).value();
+      LeaveOutSeen(seen, state.devices);
+      seen.insert(seen.end(), state.devices.begin(), state.devices.end());
+    } else {
+      state.status = devices.status();
+    }
+    state.skipped = fmt::format("{}", fmt::join((*driver)->SkippedDevices(), " "));
+    Log(LogLevel::kDebug,
+        fmt::format("driver '{}' has {}", name, CountedNoun(state.devices.size(), "device")));
+  }
 }
 
 Result<Ref<hal::Device>> Instance::OpenDevice(std::string_view path) {
@@ -92,8 +109,9 @@ Result<Ref<hal::Device>> Instance::OpenDevice(std::string_view path) {
   const std::string key = hal::FormatDevicePath(parsed);
   const std::lock_guard lock(mutex_);
   if (const auto found = devices_.find(key); found != devices_.end()) return found->second;
-  HY_ASSIGN(Ref<hal::Device> device, registry_.OpenDevice(path));
+  HY_ASSIGN(Ref<hal::Device> device, OnDeepStack([&] { return registry_.OpenDevice(path); }));
   devices_.emplace(key, device);
+  Log(LogLevel::kDebug, fmt::format("device '{}' is open", key));
   return device;
 }
 

@@ -71,6 +71,7 @@ class Instance {
  private:
   explicit Instance(InstanceOptions options) : options_(std::move(options)) {}
   bool IsAllowed(std::string_view driver) const;
+  void OpenDrivers();
 
   InstanceOptions options_;
   hal::DriverRegistry registry_;

@@ -44,9 +44,6 @@ class LoadedProgram {
   const TransferPath& path(uint32_t from, uint32_t to) const {
     return paths_[from * devices_.size() + to];
   }
-  // Limits by device name; empty: none. Before it is shared.
-  void SetMemoryCaps(std::map<std::string, int64_t> caps) { memory_caps_ = std::move(caps); }
-  const std::map<std::string, int64_t>& memory_caps() const { return memory_caps_; }
   // Where times of its kernels go; null: nowhere. Before it is shared.
   void SetTimingCache(std::shared_ptr<Cache> cache) { timing_cache_ = std::move(cache); }
   const std::shared_ptr<Cache>& timing_cache() const { return timing_cache_; }
@@ -86,7 +83,6 @@ class LoadedProgram {
   std::vector<int64_t> constant_offsets_;           // per constant, in the buffer of its device
   std::vector<TransferPath> paths_;                 // from, to; of pairs that the program uses
   std::vector<Phase> phases_;
-  std::map<std::string, int64_t> memory_caps_;
   std::shared_ptr<Cache> timing_cache_;
   Replanner replanner_;
   std::mutex replan_mutex_;  // held while compiling, so that it happens once

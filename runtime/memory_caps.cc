@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "runtime/recording.h"
 #include "runtime/report.h"
 #include "runtime/transfer_path.h"
 
@@ -119,11 +120,28 @@ MemoryJudge MakeMemoryJudge(std::vector<Ref<hal::Device>> devices,
 
 Status CheckMemoryCaps(const LoadedProgram& program,
                        const std::map<std::string, int64_t>& symbols) {
-  const std::map<std::string, int64_t>& caps = program.memory_caps();
+  std::map<std::string, int64_t> caps;
+  for (const program::Device& device : program.program().devices) {
+    if (device.memory_cap_bytes > 0) caps[device.name] = device.memory_cap_bytes;
+  }
   if (caps.empty()) return OkStatus();
   HY_ASSIGN(const auto memory, PredictMemory(program, symbols));
   for (const DeviceMemory& device : memory) HY_TRY(CheckCap(program.program(), device, caps));
   return OkStatus();
+}
+
+Status CheckLeastMemory(const LoadedProgram& program) {
+  std::map<std::string, int64_t> least;
+  std::vector<int64_t> values;
+  for (const program::Symbol& symbol : program.program().symbols) {
+    if (symbol.min > INT64_MAX - symbol.divisor) return OkStatus();
+    const int64_t rounded = (symbol.min + symbol.divisor - 1) / symbol.divisor * symbol.divisor;
+    least[symbol.name] = rounded;
+    values.push_back(rounded);
+  }
+  // Sizes may depend on each other; which of them are possible together is known when it runs.
+  if (!SelectEntry(program.program(), values).ok()) return OkStatus();
+  return CheckMemoryCaps(program, least);
 }
 
 }  // namespace halyard::runtime

@@ -29,8 +29,10 @@ using MemoryJudge = decltype(CompileRequest::judge_memory);
 MemoryJudge MakeMemoryJudge(std::vector<Ref<hal::Device>> devices,
                             std::map<std::string, int64_t> caps);
 
-// OUT_OF_MEMORY names the device, what it needs, the cap and the shortfall. `symbols`: all of the
-// program's, by name.
+// Against the caps that the program carries. OUT_OF_MEMORY names the device, what it needs, the cap
+// and the shortfall. `symbols`: all of the program's, by name.
 Status CheckMemoryCaps(const LoadedProgram& program, const std::map<std::string, int64_t>& symbols);
+// The same with the least sizes that the program takes: what fails here runs with no others.
+Status CheckLeastMemory(const LoadedProgram& program);
 
 }  // namespace halyard::runtime

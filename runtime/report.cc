@@ -278,6 +278,10 @@ class Reporter {
     Line("memory");
     for (size_t d = 0; d < program_.devices.size(); ++d) {
       Line("  {}: constants {}", program_.devices[d].name, FormatBytes(ConstantBytes(d)));
+      if (const int64_t cap = program_.devices[d].memory_cap_bytes; cap > 0) {
+        Line("  {}: all that the program takes stays within the cap of {}",
+             program_.devices[d].name, FormatBytes(cap));
+      }
       const int64_t streamed = ConstantBytes(d, true);
       if (streamed == 0) continue;
       Line("  {}: {} of weights stay with the host, and every run brings them",
@@ -446,6 +450,8 @@ class Reporter {
                       {"constant_bytes", ConstantBytes(d)},
                       {"streamed_bytes", ConstantBytes(d, true)},
                       {"activation_bytes", std::move(arenas)}});
+      if (program_.devices[d].memory_cap_bytes > 0)
+        list.back()["cap_bytes"] = program_.devices[d].memory_cap_bytes;
     }
     return {{"devices", std::move(list)}, {"notes", RecordsJson("memory")}};
   }

@@ -193,12 +193,11 @@ Result<std::shared_ptr<const Recording>> Session::FindRecording(
     HY_ASSIGN(const program::Entry* entry, SelectEntry(program, symbols_));
     HY_ASSIGN(made, Record(active_, *entry, symbols_, StepSizeOf(options_)));
   }
-  if (const LoadedProgram& runs = *made->program; !runs.memory_caps().empty()) {
-    const std::vector<int64_t> sizes = SymbolsOf(runs);
-    std::map<std::string, int64_t> values;
-    for (size_t i = 0; i < sizes.size(); ++i) values[runs.program().symbols[i].name] = sizes[i];
-    HY_TRY(CheckMemoryCaps(runs, values));
-  }
+  const LoadedProgram& runs = *made->program;
+  const std::vector<int64_t> sizes = SymbolsOf(runs);
+  std::map<std::string, int64_t> values;
+  for (size_t i = 0; i < sizes.size(); ++i) values[runs.program().symbols[i].name] = sizes[i];
+  HY_TRY(CheckMemoryCaps(runs, values));
   if (recordings_.size() == kMaxRecordings) recordings_.pop_back();
   recordings_.insert(recordings_.begin(), made);
   return made;
@@ -288,8 +287,8 @@ Status Session::BindInput(size_t index, const CallTensor& tensor) {
   const std::string& name = recording.entry->inputs[index].name;
   hal::Device& device = *recording.program->device(storage.device);
   if (tensor.size_bytes < storage.size_bytes) {
-    return InvalidArgument("Input '{}' has {} bytes; its shape needs {}.", name, tensor.size_bytes,
-                           storage.size_bytes);
+    return InvalidArgument("Input '{}' has {}; its shape needs {}.", name,
+                           Counted(tensor.size_bytes, "byte"), storage.size_bytes);
   }
   hal::BufferRange& binding = bindings_[index];
   if (tensor.buffer != nullptr) {
@@ -354,8 +353,8 @@ Status Session::BindOutput(size_t index, const CallTensor& tensor, CallResult& r
   const bool is_given = tensor.buffer != nullptr || data != nullptr;
   result.is_callers = is_given;
   if (is_given && tensor.size_bytes < storage.size_bytes) {
-    return InvalidArgument("The memory of output '{}' has {} bytes; it needs {}.", name,
-                           tensor.size_bytes, storage.size_bytes);
+    return InvalidArgument("The memory of output '{}' has {}; it needs {}.", name,
+                           Counted(tensor.size_bytes, "byte"), storage.size_bytes);
   }
   hal::BufferRange& binding = bindings_[recording.inputs.size() + index];
   if (tensor.buffer != nullptr) {

@@ -61,7 +61,7 @@ Result<std::shared_ptr<LoadedProgram>> VerifyPlan(const std::shared_ptr<Instance
   }
   const std::string name = BestSingleDevice(planned->program());
   CompileJob single = job;
-  single.warns_of_placement = false;
+  single.is_first = false;
   single.verify_plan = false;
   std::erase_if(single.devices, [&](const auto& device) { return device->path() != name; });
   auto rival = Compile(instance, std::move(single));

@@ -87,7 +87,7 @@ void Visit(A& a, Target& v) {
 }
 template <typename A>
 void Visit(A& a, Device& v) {
-  a(v.name, v.target, v.identity, v.is_host);
+  a(v.name, v.target, v.identity, v.is_host, v.memory_cap_bytes);
 }
 template <typename A>
 void Visit(A& a, Record& v) {

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,8 @@
 #include "base/cpu_kernel_abi.h"
 #include "base/gpu_kernel_abi.h"
 #include "base/hash.h"
+#include "base/output_file.h"
+#include "base/quantity.h"
 #include "compiler/program/archive.h"
 
 namespace halyard::program {
@@ -54,8 +55,8 @@ struct ParsedFile {
 Result<ParsedFile> ParseHead(std::span<const uint8_t> bytes) {
   ParsedFile file;
   if (bytes.size() < sizeof(FileHeader)) {
-    return DataLoss("The program file has {} bytes; its header alone takes {}.", bytes.size(),
-                    sizeof(FileHeader));
+    return DataLoss("The program file has {}; its header alone takes {}.",
+                    Counted(bytes.size(), "byte"), sizeof(FileHeader));
   }
   std::memcpy(&file.header, bytes.data(), sizeof(FileHeader));
   if (std::memcmp(file.header.magic, kMagic, sizeof(kMagic)) != 0) {
@@ -66,7 +67,7 @@ Result<ParsedFile> ParseHead(std::span<const uint8_t> bytes) {
                         file.header.version, kFileVersion);
   }
   if (file.header.file_bytes != bytes.size()) {
-    return DataLoss("The program file has {} bytes; its header says {}.", bytes.size(),
+    return DataLoss("The program file has {}; its header says {}.", Counted(bytes.size(), "byte"),
                     file.header.file_bytes);
   }
   if (file.header.section_count > kMaxSections) {
@@ -150,72 +151,6 @@ Status SystemFailure(std::string_view doing, const std::string& path) {
   return Unavailable("{} '{}' fails: {}.", doing, path, std::strerror(error));
 }
 
-// The file under construction; removed unless renamed.
-class TemporaryFile {
- public:
-  static Result<std::unique_ptr<TemporaryFile>> Create(const std::string& path) {
-    // Renaming would put the file in the place of a device or a pipe.
-    struct stat there = {};
-    if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
-      return InvalidArgument("'{}' is there and is not a regular file.", path);
-    }
-    auto file = std::make_unique<TemporaryFile>();
-    file->path_ = path + ".XXXXXX";
-    file->descriptor_ = mkostemp(file->path_.data(), O_CLOEXEC);
-    if (file->descriptor_ < 0) {
-      const int error = errno;
-      file->path_.clear();
-      return Unavailable("Creating a file beside '{}' fails: {}.", path, std::strerror(error));
-    }
-    return file;
-  }
-  ~TemporaryFile() {
-    if (descriptor_ >= 0) close(descriptor_);
-    if (!path_.empty()) unlink(path_.c_str());
-  }
-  Status Append(std::span<const uint8_t> bytes) {
-    // Writing past the limit would end the process by a signal.
-    rlimit limit = {};
-    size_bytes_ += bytes.size();
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-        size_bytes_ > limit.rlim_cur) {
-      return Unavailable("'{}' needs {} bytes; this process may write files of {} (ulimit -f).",
-                         path_, size_bytes_, static_cast<uint64_t>(limit.rlim_cur));
-    }
-    while (!bytes.empty()) {
-      const ssize_t written = write(descriptor_, bytes.data(), bytes.size());
-      if (written < 0) {
-        if (errno == EINTR) continue;
-        return SystemFailure("Writing", path_);
-      }
-      bytes = bytes.subspan(static_cast<size_t>(written));
-    }
-    return OkStatus();
-  }
-  Status RenameTo(const std::string& path, mode_t mode) {
-    if (fchmod(descriptor_, mode) != 0 || fsync(descriptor_) != 0) {
-      return SystemFailure("Flushing", path_);
-    }
-    const int descriptor = std::exchange(descriptor_, -1);
-    if (close(descriptor) != 0) return SystemFailure("Closing", path_);
-    if (rename(path_.c_str(), path.c_str()) != 0) return SystemFailure("Renaming to", path);
-    path_.clear();
-    const size_t slash = path.rfind('/');
-    const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-    const int folder_descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder_descriptor >= 0) {
-      fsync(folder_descriptor);  // the file is whole either way; only its name could still be lost
-      close(folder_descriptor);
-    }
-    return OkStatus();
-  }
-
- private:
-  std::string path_;
-  int descriptor_ = -1;
-  uint64_t size_bytes_ = 0;
-};
-
 }  // namespace
 
 uint64_t NeededFeatures(const Executable& executable, const Target& target) {
@@ -291,9 +226,9 @@ Status Write(const Program& program, const Sink& sink) {
 }
 
 Status Save(const Program& program, const std::string& path) {
-  HY_ASSIGN(const auto file, TemporaryFile::Create(path));
+  HY_ASSIGN(const auto file, OutputFile::Create(path));
   HY_TRY(Write(program, [&](std::span<const uint8_t> bytes) { return file->Append(bytes); }));
-  return file->RenameTo(path, 0644);
+  return file->Finish(true);
 }
 
 Result<Program> LoadFromMemory(std::span<const uint8_t> bytes,

@@ -16,7 +16,7 @@
 
 namespace halyard::program {
 
-inline constexpr uint32_t kFileVersion = 4;
+inline constexpr uint32_t kFileVersion = 5;
 inline constexpr uint64_t kMaxFileBytes = 1ull << 46;
 
 // What the code of one file section needs, readable without the tables.
@@ -32,16 +32,17 @@ using Sink = std::function<Status(std::span<const uint8_t>)>;
 
 // Verifies the program, then writes it piece by piece.
 Status Write(const Program& program, const Sink& sink);
-// Writes beside `path`, flushes to the disk and renames, so that a reader sees the old file or the
-// new one. UNAVAILABLE when the file system refuses (the sentence says why); nothing is left
-// behind.
+// As base/output_file.h does, to the disk: a reader sees the old file or the new one, and a pipe is
+// written through. UNAVAILABLE when the system refuses.
 Status Save(const Program& program, const std::string& path);
 
 struct LoadOptions {
-  bool verify_data = false;  // also hash the constants' bytes
+  // Whether the constants' bytes are hashed, as all others are: every page of them is read then.
+  bool verify_data = true;
 };
 
-// Maps the file: tables and code are checked and copied, the constants' bytes stay in the mapping.
+// Maps the file: all is checked, tables and code are copied, the constants' bytes stay in the
+// mapping.
 // NOT_FOUND or UNAVAILABLE when it cannot be opened, INCOMPATIBLE for another version, DATA_LOSS
 // for everything that is wrong inside.
 Result<Program> Load(const std::string& path, const LoadOptions& options = {});

@@ -140,8 +140,10 @@ class Formatter {
 
   void PrintDevice(const Device& device) {
     const Target& t = device.target;
-    Line(0, "device {} identity {}{} {{", Quote(device.name), Quote(device.identity),
-         device.is_host ? " host" : "");
+    Line(
+        0, "device {} identity {}{}{} {{", Quote(device.name), Quote(device.identity),
+        device.is_host ? " host" : "",
+        device.memory_cap_bytes == 0 ? "" : fmt::format(" memory_cap {}", device.memory_cap_bytes));
     Line(1, "kind {} name {} triple {} cpu {} features {:#x}", static_cast<int>(t.kind),
          Quote(t.name), Quote(t.triple), Quote(t.cpu_name), t.cpu_features);
     Line(1, "vector_bytes {} vector_registers {} workers {} l1 {} l2 {} l3 {}", t.vector_bytes,

@@ -276,6 +276,7 @@ class Parser {
     HY_TRY(Text(device.name));
     HY_TRY(TextField("identity", device.identity));
     device.is_host = Accept("host");
+    if (Accept("memory_cap")) HY_TRY(Number(device.memory_cap_bytes));
     HY_TRY(Char('{'));
     uint8_t kind = 0;
     HY_TRY(Field("kind", kind));

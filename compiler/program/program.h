@@ -151,7 +151,8 @@ struct Device {
   // measured. Apart from `target`, which says what the code needs: code runs on any device that
   // meets that.
   std::string identity;
-  bool is_host = false;  // works in the host's memory: interpreted ops run there
+  bool is_host = false;          // works in the host's memory: interpreted ops run there
+  int64_t memory_cap_bytes = 0;  // what the caller lets the program take of it; 0: no cap
 };
 
 // Reports made while compiling: fallbacks, placement reasons, fusion groups, schedules. Data, not

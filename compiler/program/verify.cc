@@ -21,6 +21,10 @@ class Verifier {
     HY_TRY(CheckSymbols());
     for (const Device& device : program_.devices) {
       if (device.name.empty()) return InvalidArgument("A device of the program has no name.");
+      if (device.memory_cap_bytes < 0) {
+        return InvalidArgument("Device '{}' has the memory cap {}; 0 or more is possible.",
+                               device.name, device.memory_cap_bytes);
+      }
       HY_TRY(CheckTarget(device));
     }
     HY_TRY(CheckConstants());

@@ -2,6 +2,7 @@
 // C functions of devices: what they are, how they are linked, and what probes measure.
 #include <deque>
 
+#include "base/deep_stack.h"
 #include "runtime/c_api/handles.h"
 #include "runtime/device_report.h"
 #include "runtime/probe/store.h"
@@ -320,9 +321,10 @@ hy_result hy_devices_probe(hy_instance_t* instance, hy_device_t* const* devices,
       opened.push_back(devices[i]->device);
     }
     std::vector<std::string> notes;
-    HY_ASSIGN(
-        const ProbeReport report,
-        ProbeOrLoad(opened, options, instance->instance->CacheFolder(), d.again != 0, &notes));
+    HY_ASSIGN(const ProbeReport report, OnDeepStack([&] {
+                return ProbeOrLoad(opened, options, instance->instance->CacheFolder(), d.again != 0,
+                                   &notes);
+              }));
     for (const std::string& note : notes) instance->instance->Log(LogLevel::kWarning, note);
     if (format == HY_FORMAT_JSON) return WriteText(FormatProbeReport(report), writer, context);
     std::string text;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // C functions of graphs.
+#include "base/deep_stack.h"
 #include "runtime/c_api/handles.h"
 #include "runtime/compile.h"
 #include "runtime/compiler_library.h"
@@ -191,7 +192,9 @@ hy_result hy_graph_verify(hy_graph_t* graph) {
     CompileSource source;
     HY_ASSIGN(source.graph_text, record.ToText());
     source.graph_constants = record.constants();
-    HY_ASSIGN(const CompilerTable* compiler, OpenCompilerLibrary());
-    return compiler->verify(MakeRequest(source));
+    return OnDeepStack([&]() -> Status {
+      HY_ASSIGN(const CompilerTable* compiler, OpenCompilerLibrary());
+      return compiler->verify(MakeRequest(source));
+    });
   });
 }

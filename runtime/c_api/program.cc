@@ -158,7 +158,7 @@ Result<LoadRequest> ReadLoad(const hy_program_load_desc* desc) {
                            path.empty() ? "neither is" : "both are");
   }
   program::LoadOptions options;
-  options.verify_data = d.verify_data != 0;
+  options.verify_data = d.trust_data == 0;
   if (!path.empty()) {
     HY_ASSIGN(request.program, program::Load(path, options));
   } else {
@@ -258,7 +258,7 @@ hy_result hy_program_check(hy_instance_t* instance, const hy_program_load_desc* 
       if (!request.devices.empty()) {
         device = request.devices[i];
       } else {
-        HY_ASSIGN(device, instance->instance->OpenDevice(wanted[i].name));
+        HY_ASSIGN(device, OpenDeviceOf(*instance->instance, wanted[i]));
       }
       Target needed = wanted[i].target;
       needed.cpu_features = 0;  // what the code really needs is in each image

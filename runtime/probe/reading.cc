@@ -354,7 +354,8 @@ std::string TabulateProbe(const DeviceProbe& probe) {
     text += fmt::format("  {:<44} {:>9.2f} us {:>6.1f} % {:>5}  {}\n", what, r.seconds.median * 1e6,
                         mad, r.seconds.count, rate);
   }
-  for (const std::string& note : probe.notes) text += "  note: " + note + "\n";
+  for (const std::string& note : probe.notes)
+    text += "  note on " + probe.path + ": " + note + "\n";
   return text;
 }
 

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/probe/store.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 
+#include "base/output_file.h"
 #include "base/regular_file.h"
 #include "runtime/device_target.h"
 
@@ -24,25 +21,6 @@ Result<std::string> ReadText(const std::string& path) {
   auto text = ReadRegularFile(path, kMaxFileBytes);
   if (text.ok() || text.status().code() == StatusCode::kNotFound) return text;
   return DataLoss("{}", text.status().message());
-}
-
-Status WriteText(const std::string& path, const std::string& text) {
-  std::string temporary = path + ".XXXXXX";
-  const int file = mkstemp(temporary.data());
-  if (file < 0) return Unavailable("'{}' cannot be written: {}.", path, std::strerror(errno));
-  size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t written = write(file, text.data() + done, text.size() - done);
-    if (written <= 0) break;
-    done += static_cast<size_t>(written);
-  }
-  const bool is_closed = close(file) == 0;
-  if (done == text.size() && is_closed && rename(temporary.c_str(), path.c_str()) == 0) {
-    return OkStatus();
-  }
-  const int error = errno;
-  unlink(temporary.c_str());
-  return Unavailable("'{}' cannot be written: {}.", path, std::strerror(error));
 }
 
 bool IsSameDevice(const DeviceProbe& a, const DeviceProbe& b) {
@@ -103,7 +81,8 @@ Result<ProbeReport> StoreProbes(const std::string& cache_folder, const ProbeRepo
   if (!is_changed) return stored;
   stored.unix_seconds = report.unix_seconds;
   ++stored.snapshot;
-  HY_TRY(WriteText(PathOf(cache_folder), FormatProbeReport(stored)));
+  RemoveUnlessRegular(PathOf(cache_folder));
+  HY_TRY(WriteOutputFile(PathOf(cache_folder), FormatProbeReport(stored)));
   return stored;
 }
 

@@ -225,7 +225,6 @@ TEST_F(CApiProgramTest, SaveLoadAndCheck) {
   hy_program_load_desc desc = HY_PROGRAM_LOAD_DESC_INIT;
   const std::string path = Path("p.hyp");
   desc.path = hy::View(path);
-  desc.verify_data = 1;
   EXPECT_EQ(hy_program_check(instance.get(), &desc), HY_OK) << LastError();
   const auto program = hy::Program::Load(instance, desc);
   const std::vector<float> x = {1, 2, 3};
@@ -241,6 +240,8 @@ TEST_F(CApiProgramTest, SaveLoadAndCheck) {
   EXPECT_EQ(hy_program_check(instance.get(), &memory), HY_OK) << LastError();
   bytes[bytes.size() / 2] ^= 1;
   EXPECT_EQ(hy_program_check(instance.get(), &memory), HY_DATA_LOSS);
+  memory.trust_data = 1;  // of tables and code nothing is taken on trust
+  EXPECT_EQ(hy_program_check(instance.get(), &memory), HY_DATA_LOSS);
   memory.path = hy::View(path);
   EXPECT_EQ(hy_program_check(instance.get(), &memory), HY_INVALID_ARGUMENT);
 
@@ -250,6 +251,27 @@ TEST_F(CApiProgramTest, SaveLoadAndCheck) {
   const auto session = hy::Session::Create(program, &session_desc);
   hy_tensor in = F32(x), y = HY_TENSOR_INIT;
   EXPECT_EQ(hy_session_run(session.get(), &in, 1, &y, 1), HY_FAILED_PRECONDITION);
+}
+
+TEST_F(CApiProgramTest, WeightsAreCheckedUnlessTheHostTrustsThem) {
+  const auto instance = MakeLogged();
+  Compile(instance, "weigh").Save(Path("p.hyp"));
+  std::fstream file(Path("p.hyp"), std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(-2, std::ios::end);
+  file.put('\x01');
+  file.close();
+  const std::string path = Path("p.hyp");
+  hy_program_load_desc desc = HY_PROGRAM_LOAD_DESC_INIT;
+  desc.path = hy::View(path);
+  hy_program_t* program = nullptr;
+  EXPECT_EQ(hy_program_load(instance.get(), &desc, &program), HY_DATA_LOSS);
+  EXPECT_THAT(LastError(), testing::HasSubstr("p.hyp"));
+  desc.trust_data = 1;
+  EXPECT_EQ(hy_program_load(instance.get(), &desc, &program), HY_OK) << LastError();
+  hy_program_release(program);
+  // A host that knows no such field.
+  desc.struct_size = offsetof(hy_program_load_desc, trust_data);
+  EXPECT_EQ(hy_program_check(instance.get(), &desc), HY_DATA_LOSS);
 }
 
 TEST_F(CApiProgramTest, WhatAProgramTells) {

@@ -14,7 +14,7 @@ using namespace halyard;  // NOLINT: a test
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<uint8_t> bytes(data, data + size);
   program::RepairHashes(bytes);
-  const auto loaded = program::LoadFromMemory(bytes, nullptr, {.verify_data = true});
+  const auto loaded = program::LoadFromMemory(bytes, nullptr);
   if (loaded.ok()) {
     if (!program::Verify(*loaded).ok()) std::abort();
     const std::string text = program::Format(*loaded);

@@ -2,10 +2,11 @@
 // A stand-in for the compiler library: "compiles" any model into a program of copies and fills, so
 // that the runtime, the C API and the cache are tested without LLVM. The model's bytes are text:
 // "copy" gives y = x for f32[n]; "fill" makes every element 0x3f800000 (1.0f); "bad" fails; "throw"
-// throws; "interpret" runs y = x in the interpreter; "slow" copies, and waits for a file "go" when
-// sizes are fixed; "endless" makes a file "begun" and compiles until it is stopped; "no sizes" in
-// it makes fixed sizes an error. The number of compiles is appended to the file that
-// HALYARD_FAKE_COMPILER_LOG names.
+// throws; "weigh" copies and gives 1024 floats of 0.5, a weight, as its second output, "warn" has a
+// word on the model; "interpret" runs y = x in the interpreter; "slow" copies, and waits for a file
+// "go" when sizes are fixed; "deep" copies, and takes half a MiB of stack; "endless" makes a file
+// "begun" and compiles until it is stopped; "no sizes" in it makes fixed sizes an error. The number
+// of compiles is appended to the file that HALYARD_FAKE_COMPILER_LOG names.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -40,6 +41,11 @@ device "cpu:0" identity "" {
 }
 )";
 
+__attribute__((noinline)) void TakeStack() {
+  volatile char bytes[512 << 10];
+  for (size_t i = 0; i < sizeof(bytes); i += 4096) bytes[i] = 1;
+}
+
 // Until the file stands beside the log.
 void AwaitFile(const char* name) {
   const auto path =
@@ -64,6 +70,7 @@ Result<CompileResult> FakeCompile(const CompileRequest& request) {
   const std::string source = ReadSource(request);
   if (source.starts_with("bad")) return InvalidArgument("Node 'g' is wrong.");
   if (source.starts_with("throw")) throw std::runtime_error("thrown by the compiler");
+  if (source.starts_with("deep")) TakeStack();
   if (source.starts_with("endless")) return CompileEndlessly(request);
   if (!request.options.symbol_values.empty()) {
     if (source.find("no sizes") != std::string::npos)
@@ -76,13 +83,20 @@ Result<CompileResult> FakeCompile(const CompileRequest& request) {
     n = std::to_string(fixed->second);
     symbol.clear();
   }
+  const bool weighs = source.starts_with("weigh");
   std::string text = kHead;
   text.insert(text.find("device"), symbol);
+  if (weighs) text += "constant \"w\" device 0 offset 0 size 4096 hash 0x1\n";
   text += "entry \"main\" {\n  input \"x\" f32 [" + n + "]\n  output \"y\" f32 [" + n + "]\n";
+  if (weighs) text += "  output \"w\" f32 [1024]\n";
   text += "  arena device 0 size (" + n + " * 4)\n";
   text += "  buffer \"x\" in input 0 offset 0 size (" + n + " * 4)\n";
   text += "  buffer \"y\" in output 0 offset 0 size (" + n + " * 4)\n";
   text += "  buffer \"t\" in arena 0 offset 0 size (" + n + " * 4)\n";
+  if (weighs) {
+    text += "  buffer \"weight\" in constant 0 offset 0 size 4096\n";
+    text += "  buffer \"w\" in output 1 offset 0 size 4096\n";
+  }
   if (source.starts_with("fill")) {
     text +=
         "  block device 0 queue 0 waits [] { fill \"f\" bindings [1] value 0x3f800000 bytes 4 "
@@ -97,6 +111,8 @@ Result<CompileResult> FakeCompile(const CompileRequest& request) {
     // Two blocks on two queues, through the arena.
     text += "  block device 0 queue 0 waits [] { copy \"a\" bindings [0, 2] after [] }\n";
     text += "  block device 0 queue 1 waits [0] { copy \"b\" bindings [2, 1] after [] }\n";
+    if (weighs)
+      text += "  block device 0 queue 0 waits [] { copy \"c\" bindings [3, 4] after [] }\n";
   }
   text += "}\nrecord \"fusion\" \"group\" \"a made-up record\"\n";
   text += "record \"node\" \"folded\" \"gone after pass 'fold-constants'\"\n";
@@ -110,8 +126,14 @@ Result<CompileResult> FakeCompile(const CompileRequest& request) {
   text += "record \"weight\" \"filter\" \"f32[8, 3]\nconv\"\n";
   text += "record \"weight\" \"shared\" \"i64[]\nconv\nslow\"\n";
   text += "record \"fallback\" \"slow\" \"Op 'odd' runs in the interpreter: no lowering\"\n";
+  if (source.starts_with("warn")) text += "record \"import\" \"model\" \"It is odd.\"\n";
   CompileResult result;
   HY_ASSIGN(result.program, program::Parse(text));
+  for (int i = 0; weighs && i < 1024; ++i) {
+    const float half = 0.5f;
+    const auto* bytes = reinterpret_cast<const uint8_t*>(&half);
+    result.program.data.insert(result.program.data.end(), bytes, bytes + sizeof(half));
+  }
   result.program.devices[0] = request.devices.at(0);
   result.phases.push_back({"fake", 0.001});
   return result;

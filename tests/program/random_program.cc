@@ -23,6 +23,7 @@ class Generator {
       device.name = Unique();
       device.identity = Name();
       device.is_host = Up(2) == 0;
+      device.memory_cap_bytes = Up(2) == 0 ? 0 : 1 + static_cast<int64_t>(Up(1000));
       device.target.cpu_name = Name();
       device.target.cpu_features = Up(512);
       device.target.worker_count = 1 + Up(64);

@@ -56,7 +56,6 @@ class CacheTest : public testing::Test {
   static void LimitFileSize(rlim_t bytes) {
     const rlimit limit = {bytes, bytes};
     setrlimit(RLIMIT_FSIZE, &limit);
-    std::signal(SIGXFSZ, SIG_IGN);
   }
   std::string folder_;
 };
