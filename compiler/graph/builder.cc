@@ -344,8 +344,8 @@ Result<ConstantId> Builder::AddConstant(std::string_view name, DType dtype,
   HY_ASSIGN(const int64_t count, CountElements(dims));
   HY_ASSIGN(const int64_t size_bytes, StorageBytes(dtype, count));
   if (bytes->size_bytes() != size_bytes) {
-    return InvalidArgument("Constant '{}' is {}[{}] and needs {} bytes; it has {}.", name,
-                           FormatDType(dtype), fmt::join(dims, ", "), size_bytes,
+    return InvalidArgument("Constant '{}' is {}[{}] and needs {}; it has {}.", name,
+                           FormatDType(dtype), fmt::join(dims, ", "), Counted(size_bytes, "byte"),
                            bytes->size_bytes());
   }
   HY_ASSIGN(const uint64_t hash, HashConstant(dtype, dims, *bytes));

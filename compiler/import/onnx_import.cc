@@ -115,6 +115,15 @@ const ImportRow* FindImportRow(std::string_view domain, std::string_view op, int
   return nullptr;
 }
 
+int64_t NewestOpset() {
+  int newest = 0;
+  for (const ImportTable& table : AllImportTables()) {
+    if (!table.domain.empty()) continue;
+    for (const ImportRow& row : table.rows) newest = std::max({newest, row.since, row.until});
+  }
+  return newest;
+}
+
 std::string WhereImported(std::string_view domain, std::string_view op, int64_t opset) {
   int64_t first = 0, last = 0;
   for (const ImportTable& table : AllImportTables()) {
@@ -139,7 +148,8 @@ std::string FormatSupportedOps() {
       "from "
       "shapes as expressions over the symbols of the inputs. Sequences, maps, optionals, sparse "
       "tensors and "
-      "strings are not supported. Model-local functions are inlined. Where no kernels are generated "
+      "strings are not supported. Model-local functions are inlined. Where no kernels are "
+      "generated "
       "the interpreter computes, and `halyard explain` names the nodes: If and Loop that are not "
       "decided while compiling, NonZero, remainders of f64, sorting along more than 8192 "
       "elements.\n\n"

@@ -14,7 +14,6 @@
 namespace halyard::onnx {
 namespace {
 
-constexpr int64_t kMaxDim = int64_t{1} << 40;
 // Nodes of the Graph IR for each node that a model may have.
 constexpr int64_t kMostGrowth = 8;
 
@@ -79,6 +78,18 @@ std::set<std::string> NamesRead(const GraphProto& graph, int64_t depth) {
   return seen;
 }
 
+// "[1, n, ?]": what the file says of a shape.
+std::string FormatDeclared(const TensorShapeProto& shape) {
+  std::string text;
+  for (const DimensionProto& dim : shape.dim) {
+    text += text.empty() ? "" : ", ";
+    text += dim.dim_value           ? fmt::format("{}", *dim.dim_value)
+            : dim.dim_param.empty() ? "?"
+                                    : Printable(dim.dim_param);
+  }
+  return "[" + text + "]";
+}
+
 }  // namespace
 
 Importer::Importer(const ModelProto& model, std::shared_ptr<const graph::ByteSource> file,
@@ -103,6 +114,12 @@ Result<graph::Module> Importer::Run() {
   report_.producer =
       model_.producer_name + (model_.producer_version.empty() ? "" : " ") + model_.producer_version;
   report_.opset = opsets.count("") == 0 ? 0 : opsets[""];
+  if (report_.opset > NewestOpset()) {
+    report_.warnings.push_back(
+        fmt::format("The model is of opset {}; ops are known up to opset {}, and what a newer one "
+                    "changed is not.",
+                    report_.opset, NewestOpset()));
+  }
   for (const FunctionProto& function : model_.functions) {
     if (!functions_
              .emplace(FunctionKey(function.domain, function.name, function.overload), &function)
@@ -136,9 +153,9 @@ Result<graph::Module> Importer::Run() {
 
 Result<Expr> Importer::InputDim(const std::string& input, size_t axis, const DimensionProto& dim) {
   if (!IsOpenSize(dim)) {
-    if (*dim.dim_value > kMaxDim) {
+    if (*dim.dim_value > kMostSize) {
       return OutOfRange("Input '{}' has a dim of {}; the limit is {}.", Printable(input),
-                        *dim.dim_value, kMaxDim);
+                        *dim.dim_value, kMostSize);
     }
     return module_.exprs.Const(*dim.dim_value);
   }
@@ -146,9 +163,9 @@ Result<Expr> Importer::InputDim(const std::string& input, size_t axis, const Dim
   for (const std::string& key : {name.raw, name.symbol}) {
     if (const auto fixed = options_.symbol_values.find(key);
         fixed != options_.symbol_values.end()) {
-      if (fixed->second < 0 || fixed->second > kMaxDim) {
+      if (fixed->second < 0 || fixed->second > kMostSize) {
         return OutOfRange("Symbol '{}' is fixed to {}; it must lie in [0, {}].", Printable(key),
-                          fixed->second, kMaxDim);
+                          fixed->second, kMostSize);
       }
       return module_.exprs.Const(fixed->second);
     }
@@ -265,8 +282,8 @@ Status Importer::ImportOutputs(const GraphProto& graph, Scope& scope) {
         }
         if (!fits) {
           report_.warnings.push_back(
-              fmt::format("Output '{}' has another shape than the file declares: {}.", shown,
-                          graph::FormatType(module_.exprs, type)));
+              fmt::format("Output '{}' is {}; the file declares another shape, {}.", shown,
+                          graph::FormatType(module_.exprs, type), FormatDeclared(*declared.shape)));
         }
       }
     }

@@ -73,6 +73,8 @@ class Importer {
 
 // The translation of an op at a version of its domain; null when there is none.
 const ImportRow* FindImportRow(std::string_view domain, std::string_view op, int64_t opset);
+// The newest opset of ONNX's own domain that the tables know of.
+int64_t NewestOpset();
 // Of an op without a row at that opset, a sentence: from or up to which opset it has one.
 std::string WhereImported(std::string_view domain, std::string_view op, int64_t opset);
 

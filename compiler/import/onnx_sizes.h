@@ -12,6 +12,9 @@
 
 namespace halyard::onnx {
 
+// The largest size of a dimension that a model states or a user gives.
+inline constexpr int64_t kMostSize = int64_t{1} << 40;
+
 class SizeNames {
  public:
   struct Name {

@@ -116,8 +116,8 @@ Result<std::shared_ptr<const ByteSource>> ExternalBytes(const TensorProto& tenso
                            what, Printable(*location));
   }
   if (length.has_value() && *length != size_bytes) {
-    return InvalidArgument("{} has external data of {} bytes; its type and shape need {}.", what,
-                           *length, size_bytes);
+    return InvalidArgument("{} has external data of {}; its type and shape need {}.", what,
+                           Counted(*length, "byte"), size_bytes);
   }
   HY_ASSIGN(auto file, external->Open(*location));
   if (offset > file->size_bytes() || size_bytes > file->size_bytes() - offset) {
@@ -153,8 +153,8 @@ Result<std::shared_ptr<const ByteSource>> DecodeVarints(
     int64_t count, int width, const std::shared_ptr<const ByteSource>& file) {
   // A varint has at least one byte, so the file bounds the memory.
   if (count > TotalSize(ranges)) {
-    return InvalidArgument("{} needs {} in {}; it has {} bytes of them.", what,
-                           Counted(count, "value"), field, TotalSize(ranges));
+    return InvalidArgument("{} needs {} in {}; it has {} of them.", what, Counted(count, "value"),
+                           field, Counted(TotalSize(ranges), "byte"));
   }
   std::vector<uint8_t> bytes(static_cast<size_t>(count * width));
   int64_t index = 0;
@@ -286,15 +286,15 @@ Result<TensorBytes> ResolveTensor(const TensorProto& tensor, std::string_view wh
                            tensor.data_location);
   } else if (tensor.raw_data.has_value()) {
     if (tensor.raw_data->size != size) {
-      return InvalidArgument("{} has {} bytes of raw data; its type and shape need {}.", what,
-                             tensor.raw_data->size, size);
+      return InvalidArgument("{} has {} of raw data; its type and shape need {}.", what,
+                             Counted(tensor.raw_data->size, "byte"), size);
     }
     HY_ASSIGN(out.bytes, graph::RangeOf(file, tensor.raw_data->offset, size));
   } else if (dtype == DType::kF32 || dtype == DType::kF64) {
     const auto& words = dtype == DType::kF32 ? tensor.float_data : tensor.double_data;
     if (TotalSize(words) != size) {
-      return InvalidArgument("{} has {} bytes of values; its type and shape need {}.", what,
-                             TotalSize(words), size);
+      return InvalidArgument("{} has {} of values; its type and shape need {}.", what,
+                             Counted(TotalSize(words), "byte"), size);
     }
     if (size == 0) {
       out.bytes = graph::OwnBytes({});

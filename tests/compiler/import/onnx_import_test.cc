@@ -356,6 +356,26 @@ TEST(OnnxImport, ReportListsEveryUnsupportedOp) {
   EXPECT_EQ(report.opset, 17);
 }
 
+TEST(OnnxImport, WhatIsAcceptedWithAWord) {
+  const Message x = ValueInfo("x", kF32, {3}), right = ValueInfo("y", kF32, {3}),
+                open = ValueInfo("y", kF32, {"n"}), wrong = ValueInfo("y", kF32, {4, "n", ""});
+  const auto warnings = [&](const Message& y, int opset) {
+    ImportReport report;
+    const auto module =
+        Import(ModelOf({{Node("Relu", {"x"}, {"y"}, {}, "n")}, {}, {x}, {y}}, opset), &report);
+    EXPECT_TRUE(module.ok()) << module.status().ToString();
+    return report.warnings;
+  };
+  EXPECT_EQ(warnings(right, 17), std::vector<std::string>());
+  EXPECT_EQ(warnings(open, 28), std::vector<std::string>());
+  EXPECT_EQ(warnings(wrong, 17),
+            std::vector<std::string>(
+                {"Output 'y' is f32[3]; the file declares another shape, [4, n, ?]."}));
+  EXPECT_EQ(warnings(right, 99),
+            std::vector<std::string>({"The model is of opset 99; ops are known up to opset 28, and "
+                                      "what a newer one changed is not."}));
+}
+
 TEST(OnnxImport, AttributesAndInputsMeanTheSame) {
   // Squeeze, Slice, Clip and Softmax before and after their change.
   const auto x = ValueInfo("x", kF32, {1, 3});
