@@ -20,6 +20,7 @@ struct OptionRow {
   int64_t Options::*member;
   int64_t min;
   int64_t max;
+  bool is_for_tests = false;  // not named to users
 };
 
 // Writes what is given into `parsed` and leaves the rest. INVALID_ARGUMENT names an unknown option
@@ -32,6 +33,7 @@ Status ParseOptions(std::string_view driver, const OptionRow<Options> (&rows)[kC
     std::string known;
     for (const OptionRow<Options>& candidate : rows) {
       if (candidate.key == option.key) row = &candidate;
+      if (candidate.is_for_tests) continue;
       known += known.empty() ? "" : ", ";
       known += candidate.key;
     }

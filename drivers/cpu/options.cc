@@ -16,12 +16,12 @@ constexpr hal::OptionRow<CpuOptions> kOptionRows[] = {
     {"memory_bytes", &CpuOptions::memory_bytes, 0, INT64_MAX},
     {"spin_us", &CpuOptions::spin_us, 0, 1000000},
     {"numa", &CpuOptions::numa, -1, 1023},
-    {"discrete", &CpuOptions::discrete, 0, INT64_MAX},
-    {"synthetic", &CpuOptions::synthetic, 0, 1},
-    {"speed_percent", &CpuOptions::speed_percent, 1, 100},
-    {"link_bytes_per_s", &CpuOptions::link_bytes_per_s, 0, INT64_MAX / 2},
-    {"link_latency_us", &CpuOptions::link_latency_us, 0, 10000000},
-    {"lose_at", &CpuOptions::lose_at, 0, INT64_MAX},
+    {"discrete", &CpuOptions::discrete, 0, INT64_MAX, true},
+    {"synthetic", &CpuOptions::synthetic, 0, 1, true},
+    {"speed_percent", &CpuOptions::speed_percent, 1, 100, true},
+    {"link_bytes_per_s", &CpuOptions::link_bytes_per_s, 0, INT64_MAX / 2, true},
+    {"link_latency_us", &CpuOptions::link_latency_us, 0, 10000000, true},
+    {"lose_at", &CpuOptions::lose_at, 0, INT64_MAX, true},
 };
 
 }  // namespace

@@ -11,9 +11,9 @@ constexpr hal::OptionRow<VulkanOptions> kOptionRows[] = {
     {"memory_limit", &VulkanOptions::memory_limit, 0, INT64_MAX},
     {"spin_us", &VulkanOptions::spin_us, -1, 1000000},
     {"wait_limit_s", &VulkanOptions::wait_limit_s, -1, 1000000},
-    {"lose_at", &VulkanOptions::lose_at, 0, INT64_MAX},
-    {"hang_at", &VulkanOptions::hang_at, 0, INT64_MAX},
-    {"fail_allocation", &VulkanOptions::fail_allocation, 0, INT64_MAX},
+    {"lose_at", &VulkanOptions::lose_at, 0, INT64_MAX, true},
+    {"hang_at", &VulkanOptions::hang_at, 0, INT64_MAX, true},
+    {"fail_allocation", &VulkanOptions::fail_allocation, 0, INT64_MAX, true},
 };
 
 }  // namespace

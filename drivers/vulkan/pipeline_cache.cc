@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "drivers/vulkan/pipeline_cache.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <vector>
@@ -11,6 +9,7 @@
 #include "base/env.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/output_file.h"
 #include "base/regular_file.h"
 
 namespace halyard::drivers::vulkan {
@@ -57,6 +56,7 @@ std::string CacheFolder() {
 }
 
 std::vector<uint8_t> ReadBlob(const std::string& path, uint64_t identity) {
+  RemoveUnlessRegular(path);
   const Result<std::string> file = ReadRegularFile(path, sizeof(FileHeader) + kMaxBlobBytes);
   FileHeader header = {};
   if (!file.ok() || file->size() < sizeof(header)) return {};
@@ -71,19 +71,13 @@ std::vector<uint8_t> ReadBlob(const std::string& path, uint64_t identity) {
 }
 
 // Whole or not at all, whoever else writes it.
-bool WriteFile(const std::string& path, const FileHeader& header,
-               const std::vector<uint8_t>& blob) {
-  std::string draft = fmt::format("{}.{}", path, getpid());
-  int file = open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (file < 0) return false;
-  auto put = [file](const void* bytes, size_t count) {
-    return write(file, bytes, count) == static_cast<ssize_t>(count);
-  };
-  bool is_written = put(&header, sizeof(header)) && put(blob.data(), blob.size());
-  is_written &= close(file) == 0;
-  if (is_written) is_written = rename(draft.c_str(), path.c_str()) == 0;
-  if (!is_written) unlink(draft.c_str());
-  return is_written;
+Status WriteFile(const std::string& path, const FileHeader& header,
+                 const std::vector<uint8_t>& blob) {
+  RemoveUnlessRegular(path);
+  HY_ASSIGN(const auto file, OutputFile::Create(path));
+  HY_TRY(file->Append({reinterpret_cast<const uint8_t*>(&header), sizeof(header)}));
+  HY_TRY(file->Append(blob));
+  return file->Finish(false);
 }
 
 }  // namespace
@@ -126,10 +120,10 @@ void PipelineCache::Save() {
   header.identity = IdentityOf(*device_->physical);
   header.blob_hash = HashBytes(blob);
   header.blob_bytes = blob.size();
-  if (WriteFile(path_, header, blob)) {
+  if (const Status written = WriteFile(path_, header, blob); written.ok()) {
     saved_bytes_ = size;
   } else {
-    HY_LOG(kInfo, "The pipeline cache '{}' cannot be written.", path_);
+    HY_LOG(kInfo, "The pipeline cache is not kept: {}", written.ToLine());
   }
 }
 

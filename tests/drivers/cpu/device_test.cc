@@ -30,7 +30,7 @@ TEST(CpuOptions, ParsesAndRefuses) {
   EXPECT_EQ(options->discrete, 7);
   const hal::DeviceOption unknown[] = {{"thread", "2"}};
   EXPECT_NE(ParseCpuOptions(unknown).status().message().find(
-                "no option 'thread'; it has: threads, queues"),
+                "no option 'thread'; it has: threads, queues, memory_bytes, spin_us, numa."),
             std::string::npos);
   for (const char* value : {"", "two", "2x", "-1", "5000"}) {
     const hal::DeviceOption bad[] = {{"threads", value}};
