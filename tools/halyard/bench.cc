@@ -189,7 +189,7 @@ void CheckDeviceNames(const std::string& list) {
         path = hy::ToString(OpenNamed(instance, device).info().path);
         // The same device with other options, such as threads, is another row.
         path += device.substr(std::min(device.find('?'), device.size()));
-      } catch (const hy::Error&) {
+      } catch (const MissingDevice&) {
       }
       paths += "+" + path;
     }
@@ -238,14 +238,15 @@ void KeepFilesApart(const BenchArguments& options) {
       {"--output", options.output}, {"--html", options.html}, {"--trace", options.trace}};
   KeepApart(outputs, inputs);
   for (const std::string& model : options.models) KeepApartFromData(outputs, model);
+  CheckWritable(outputs);
 }
 
 int Bench(const BenchArguments& options, const CLI::App& command) {
   if (!options.compare.empty()) {
     RefuseOthers(command, "--compare", "reads two reports and writes a table");
     const std::string &before = options.compare[0], &after = options.compare[1];
-    const Json reports[] = {ParseBenchReport(before, ReadWhole(before)),
-                            ParseBenchReport(after, ReadWhole(after))};
+    const Json reports[] = {ParseBenchReport(before, ReadReport(before)),
+                            ParseBenchReport(after, ReadReport(after))};
     const std::string table = CompareReports(reports[0], reports[1]);
     if (table.empty()) {
       throw CommandError(kBadModel, "'" + before + "' and '" + after +
@@ -386,18 +387,18 @@ Run AddBenchCommand(CLI::App& app) {
   AddVendorLibsOption(*command, options->model);
   AddInputOptions(*command, options->inputs);
   command->add_option("--seconds", options->bench.seconds, "Of steady runs (3)")
-      ->check(CLI::Range(0.01, 1e5));
+      ->check(IsNumber(0.01, 1e5, "number of seconds"));
   command->add_option("--warm-up", options->bench.warm_seconds, "Seconds of runs before them (0.2)")
-      ->check(CLI::Range(0.0, 1e5));
+      ->check(IsNumber(0, 1e5, "number of seconds"));
   command->add_option("--runs", options->bench.runs, "Steady runs, instead of --seconds")
-      ->check(CLI::Range(1, 100000000));
+      ->check(IsWhole(1, 100000000));
   command->add_option("--concurrency", options->bench.concurrency, "Sessions of the throughput (2)")
-      ->check(CLI::Range(1, 64));
+      ->check(IsWhole(1, 64));
   command
       ->add_option("--rate", options->bench.rates,
                    "Latency with runs due at random, so many a second, such as 50 or 10,20,50")
       ->delimiter(',')
-      ->check(CLI::Range(0.001, 1e6));
+      ->check(IsNumber(0.001, 1e6));
   command->add_flag("--no-check", options->bench.no_check,
                     "Time without comparing the outputs with those of cpu:0");
   command->add_flag("--no-profile", options->bench.no_profile,

@@ -5,7 +5,7 @@
 
 #include "base/dtype.h"
 #include "base/hash.h"
-#include "tools/halyard/files.h"
+#include "base/regular_file.h"
 
 namespace halyard::tools {
 namespace {
@@ -99,13 +99,14 @@ Json IdentityJson(const std::string& path, const hy::Program& program,
                   const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
   Json json = Json::object();
   if (!path.empty()) {
-    const std::string bytes = ReadWhole(path);
+    const auto bytes = ReadRegularFile(path, SIZE_MAX);
+    if (!bytes.ok()) throw CommandError(kBadModel, bytes.status().ToLine());
     char hash[17];
     std::snprintf(hash, sizeof(hash), "%016llx",
-                  static_cast<unsigned long long>(HashString(bytes)));
+                  static_cast<unsigned long long>(HashString(*bytes)));
     json["file_hash"] = hash;
     if (!IsProgramFile(path)) {
-      if (const auto opset = OpsetOf(bytes)) json["opset"] = *opset;
+      if (const auto opset = OpsetOf(*bytes)) json["opset"] = *opset;
     }
   }
   json["inputs"] = TensorsJson(program, HY_IO_INPUT, inputs);

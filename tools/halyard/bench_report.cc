@@ -228,7 +228,7 @@ Condition ParseCondition(const std::string& text) {
   const std::string rest = text.substr(at + out.comparison.size());
   char* end = nullptr;
   out.value = std::strtod(rest.c_str(), &end);
-  if (end == rest.c_str()) throw fail("'" + rest + "' is no number");
+  if (end == rest.c_str() || !std::isfinite(out.value)) throw fail("'" + rest + "' is no number");
   const std::string unit = end;
   constexpr std::array<std::pair<const char*, double>, 6> kUnits = {
       {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"%", 1e-2}}};

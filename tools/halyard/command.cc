@@ -14,6 +14,7 @@
 
 #include "base/escape_controls.h"
 #include "base/log.h"
+#include "compiler/import/onnx_sizes.h"
 #include "tools/halyard/progress_line.h"
 
 namespace halyard::tools {
@@ -21,6 +22,11 @@ namespace halyard::tools {
 void PrintError(const std::string& message) {
   EraseProgress();
   std::fprintf(stderr, "halyard: error: %s\n", EscapeControls(message).c_str());
+}
+
+void PrintWarning(const std::string& message) {
+  EraseProgress();
+  std::fprintf(stderr, "halyard: warning: %s\n", EscapeControls(message).c_str());
 }
 
 ExitStatus StatusOf(hy_result result) {
@@ -120,21 +126,6 @@ void AddModelOptions(CLI::App& app, ModelOptions& options) {
   app.add_flag("--json", options.json, "Write JSON");
 }
 
-CLI::Validator IsOneOf(std::vector<std::string> words) {
-  std::string list;
-  for (const std::string& word : words) list += (list.empty() ? "" : ",") + word;
-  return CLI::Validator(
-      [words = std::move(words)](std::string& text) {
-        std::string known;
-        for (size_t i = 0; i < words.size(); ++i) {
-          if (words[i] == text) return std::string();
-          known += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
-        }
-        return "'" + text + "' is not " + known;
-      },
-      "{" + list + "}");
-}
-
 void RefuseOthers(const CLI::App& command, const std::string& option, const std::string& does,
                   const std::string& but) {
   std::string given;
@@ -223,21 +214,6 @@ hy_policy PolicyOf(const std::string& word) {
 
 }  // namespace
 
-std::string IsTolerance(const std::string& text) {
-  double value = 0;
-  const bool is_good = CLI::detail::lexical_cast(text, value) && std::isfinite(value) && value >= 0;
-  return is_good ? "" : "'" + text + "' is not a number of at least 0";
-}
-
-std::string IsSeed(const std::string& text) {
-  uint64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && stop == end
-             ? ""
-             : "'" + text + "' is not a whole number from 0 to 2^64 - 1";
-}
-
 std::map<std::string, int64_t> ParseShapes(const std::vector<std::string>& shapes) {
   std::map<std::string, int64_t> out;
   for (const std::string& text : shapes) {
@@ -247,11 +223,10 @@ std::map<std::string, int64_t> ParseShapes(const std::vector<std::string>& shape
     bool is_good = equals != std::string::npos && equals > 0 && equals + 1 < text.size();
     if (is_good) {
       const auto [stop, error] = std::from_chars(text.data() + equals + 1, end, value);
-      is_good = error == std::errc() && stop == end && value >= 0;
+      is_good = error == std::errc() && stop == end && value >= 0 && value <= onnx::kMostSize;
     }
     if (!is_good)
-      throw CommandError(kWrongUsage,
-                         "--shape '" + text + "' is not SYMBOL=N, N from 0 to 2^63 - 1");
+      throw CommandError(kWrongUsage, "--shape '" + text + "' is not SYMBOL=N, N from 0 to 2^40");
     if (!out.emplace(text.substr(0, equals), value).second) {
       throw CommandError(kWrongUsage, "--shape gives '" + text.substr(0, equals) + "' twice");
     }
@@ -277,7 +252,10 @@ hy::Instance MakeInstance(bool no_fallback, bool no_cache, hy_policy on_missing,
   desc.log = [](void*, hy_log_level level, hy_string message) {
     if (level <= HY_LOG_WARNING && !IsFirst(hy::ToString(message))) return;
     EraseProgress();
-    std::fprintf(stderr, "halyard: %s\n", EscapeControls(hy::ToString(message)).c_str());
+    // The library's levels begin at error.
+    const auto name = FormatLogLevel(static_cast<LogLevel>(level + 1));
+    std::fprintf(stderr, "halyard: %s: %s\n", std::string(name).c_str(),
+                 EscapeControls(hy::ToString(message)).c_str());
   };
   // HALYARD_LOG, whose first level is off.
   desc.log_level = static_cast<hy_log_level>(GetLogLevel()) - 1;
@@ -293,6 +271,11 @@ hy::Instance MakeInstance(bool no_fallback, bool no_cache, hy_policy on_missing,
 }
 
 hy::Device OpenNamed(const hy::Instance& instance, const std::string& path) {
+  if (path.empty()) {
+    throw CommandError(kWrongUsage,
+                       "--device has nothing on one side of a comma; it lists devices, such as "
+                       "cpu:0,cuda:0");
+  }
   if (path == "auto") {
     throw CommandError(kWrongUsage,
                        "'auto' is the CPU and all GPUs; it stands alone, not beside other devices");
@@ -305,8 +288,10 @@ hy::Device OpenNamed(const hy::Instance& instance, const std::string& path) {
   try {
     return instance.Open(path);
   } catch (const hy::Error& error) {
+    if (error.code() == HY_NOT_FOUND || error.code() == HY_UNAVAILABLE)
+      throw MissingDevice(error.what());
     if (error.code() != HY_INVALID_ARGUMENT) throw;
-    throw CommandError(kWrongUsage, "--device " + path + ": " + error.what());
+    throw CommandError(kWrongUsage, "device '" + path + "': " + error.what());
   }
 }
 
@@ -356,35 +341,74 @@ std::vector<hy::Device> OpenDevices(const hy::Instance& instance, const ModelOpt
                                     bool is_saved) {
   std::vector<hy::Device> devices;
   if (options.device == "auto") return devices;  // the library takes all
-  for (const std::string& path : Split(options.device, ',')) {
+  std::map<std::string, std::string> given;      // the list's words by the devices' paths
+  for (const std::string& word : Split(options.device, ',')) {
     try {
-      devices.push_back(OpenNamed(instance, path));
-    } catch (const hy::Error& error) {
-      const bool is_missing = error.code() == HY_NOT_FOUND || error.code() == HY_UNAVAILABLE;
-      if (!is_missing) throw;
+      devices.push_back(OpenNamed(instance, word));
+      const auto path = hy::ToString(devices.back().info().path);
+      if (const auto [at, is_new] = given.emplace(path, word); !is_new) {
+        const std::string first = at->second == word ? "" : "'" + at->second + "' and ";
+        throw CommandError(kWrongUsage, "--device names " + first + "'" + word +
+                                            (first.empty() ? "' twice" : "', which are the same"));
+      }
+    } catch (const MissingDevice& error) {
       if (is_saved) {
         throw CommandError(kSystemFailure,
-                           options.model + ": device " + path + ": " + error.what() +
+                           options.model + ": device " + word + ": " + error.what() +
                                " A saved program needs all of its devices, whatever "
                                "--on-missing-device says; compile the model anew for others");
       }
       if (options.no_fallback || options.on_missing_device == "error")
-        throw CommandError(kSystemFailure, "device " + path + ": " + error.what());
+        throw CommandError(kSystemFailure, "device " + word + ": " + error.what());
       if (options.on_missing_device == "fallback") continue;
-      EraseProgress();
-      std::fprintf(stderr, "halyard: device '%s' is left out: %s\n", EscapeControls(path).c_str(),
-                   EscapeControls(error.what()).c_str());
+      PrintWarning("device '" + word + "' is left out: " + error.what());
     }
   }
   if (devices.empty()) devices.push_back(instance.Open("cpu:0"));
   return devices;
 }
 
+// "cuda" is "cuda:0", and the options of a path are no part of the name.
+std::string NameOfDevice(const std::string& word) {
+  const std::string path = word.substr(0, word.find('?'));
+  return path.find(':') == std::string::npos ? path + ":0" : path;
+}
+
+// The devices that placement may choose from, the last resort too.
+std::vector<std::string> Placeable(const Model& model, const ModelOptions& options) {
+  std::vector<std::string> names;
+  for (const hy::Device& device : model.devices) names.push_back(hy::ToString(device.info().path));
+  if (names.empty()) {  // auto
+    for (const hy_device_info& info : model.instance.Devices()) {
+      if (info.left_out.size == 0) names.push_back(hy::ToString(info.path));
+    }
+  }
+  const bool has_cpu = std::find(names.begin(), names.end(), "cpu:0") != names.end();
+  if (!has_cpu && !options.no_fallback && options.on_unsupported_op != "error")
+    names.emplace_back("cpu:0");
+  return names;
+}
+
+// That `device`, which `option` names, is one of the program's. A name that no driver has, and one
+// that is not in the list, is wrong usage; a device of the list that is not here is missing.
+void CheckPlaceable(const Model& model, const ModelOptions& options, const std::string& option,
+                    const std::string& device) {
+  CheckDriver(model.instance, option, device);
+  const std::vector<std::string> names = Placeable(model, options);
+  const std::string name = NameOfDevice(device);
+  if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  try {
+    OpenNamed(model.instance, name);
+  } catch (const MissingDevice& error) {
+    throw CommandError(kSystemFailure, option + ": " + error.what());
+  }
+  throw CommandError(kWrongUsage, option + " names device '" + name +
+                                      "', which the program may not use; it may use " +
+                                      Join(names, ", "));
+}
+
 }  // namespace
 
-namespace {
-
-// A name that no driver has is wrong usage; a device that is not there is a matter of policy.
 void CheckDriver(const hy::Instance& instance, const std::string& option,
                  const std::string& device) {
   const std::string wanted = device.substr(0, device.find_first_of(":?"));
@@ -396,8 +420,6 @@ void CheckDriver(const hy::Instance& instance, const std::string& option,
   throw CommandError(kWrongUsage,
                      option + ": there is no driver '" + wanted + "'; this build has: " + known);
 }
-
-}  // namespace
 
 Model OpenModel(const ModelOptions& options, bool fix_shapes, const GraphMaker& make_graph) {
   if (options.should_stop != nullptr && options.should_stop(nullptr) != 0)
@@ -441,7 +463,7 @@ Model OpenModel(const ModelOptions& options, bool fix_shapes, const GraphMaker& 
       std::vector<Affinity> affinities;
       for (const std::string& text : options.affinities) {
         affinities.push_back(ParseAffinity(text));
-        CheckDriver(model.instance, "--affinity '" + text + "'", affinities.back().device);
+        CheckPlaceable(model, options, "--affinity '" + text + "'", affinities.back().device);
       }
       std::vector<hy_affinity> wishes;
       for (const Affinity& one : affinities) {
@@ -450,7 +472,17 @@ Model OpenModel(const ModelOptions& options, bool fix_shapes, const GraphMaker& 
       desc.affinities = wishes.data();
       desc.affinity_count = wishes.size();
       std::vector<std::pair<std::string, int64_t>> caps;
-      for (const std::string& text : options.memory_caps) caps.push_back(ParseMemoryCap(text));
+      for (const std::string& text : options.memory_caps) {
+        caps.push_back(ParseMemoryCap(text));
+        CheckPlaceable(model, options, "--memory-cap '" + text + "'", caps.back().first);
+        const auto is_same = [&](const auto& cap) {
+          return NameOfDevice(cap.first) == NameOfDevice(caps.back().first);
+        };
+        if (std::count_if(caps.begin(), caps.end(), is_same) > 1) {
+          throw CommandError(kWrongUsage,
+                             "--memory-cap limits '" + NameOfDevice(caps.back().first) + "' twice");
+        }
+      }
       std::vector<hy_memory_cap> limits;
       for (const auto& [device, bytes] : caps) limits.push_back({hy::View(device), bytes});
       desc.memory_caps = limits.data();

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/halyard/option_values.h"
+
 namespace halyard::tools {
 
 enum ExitStatus : int {
@@ -31,6 +33,7 @@ inline constexpr const char* kExitStatusHelp =
 
 // One line on standard error, whatever a name in it holds.
 void PrintError(const std::string& message);
+void PrintWarning(const std::string& message);
 
 // A failure that ends the command with one line and a status.
 class CommandError : public std::runtime_error {
@@ -41,6 +44,12 @@ class CommandError : public std::runtime_error {
 
  private:
   ExitStatus status_;
+};
+
+// A device that is not there: a failure of the system, unless a policy goes on without it.
+class MissingDevice : public CommandError {
+ public:
+  explicit MissingDevice(const std::string& why) : CommandError(kSystemFailure, why) {}
 };
 
 // The status that a failed library call ends the command with.
@@ -92,17 +101,10 @@ using GraphMaker = std::function<hy::Graph(const hy::Instance&)>;
 // are for models is wrong usage.
 Model OpenModel(const ModelOptions& options, bool fix_shapes, const GraphMaker& make_graph = {});
 
-// Checks of option texts for CLI11; empty: good. A tolerance is finite and at least 0: under a NaN
-// every comparison fails, under infinity none. A seed fits 64 bits: CLI11 lets a sign wrap.
-std::string IsTolerance(const std::string& text);
-std::string IsSeed(const std::string& text);
 // Wrong usage where `command` was given more than `option`, which `does` something that needs
 // nothing else, such as "reads two reports".
 void RefuseOthers(const CLI::App& command, const std::string& option, const std::string& does,
                   const std::string& but = "");
-// One of these words; help lists them.
-CLI::Validator IsOneOf(std::vector<std::string> words);
-
 bool IsProgramFile(const std::string& path);
 // "a,b" into its parts, empty ones too; never none.
 std::vector<std::string> Split(const std::string& list, char separator);
@@ -117,7 +119,11 @@ Affinity ParseAffinity(const std::string& text);
 // "DEVICE=SIZE"; the size in bytes or with a unit in any case of letters: KB, MB, GB and TB are
 // powers of 1000, KiB, MiB, GiB and TiB, or K, M, G and T, powers of 1024; "1.5GiB" is a size too.
 std::pair<std::string, int64_t> ParseMemoryCap(const std::string& text);
-// The device of that path, as a word of the command line: wrong usage where it can name none.
+// Wrong usage where no driver has the name that `device` begins with.
+void CheckDriver(const hy::Instance& instance, const std::string& option,
+                 const std::string& device);
+// The device of that path, as a word of the command line: wrong usage where it can name none,
+// MissingDevice where it is not there.
 hy::Device OpenNamed(const hy::Instance& instance, const std::string& path);
 hy::Instance MakeInstance(bool no_fallback, bool no_cache, hy_policy on_missing = HY_POLICY_DEFAULT,
                           hy_policy on_unsupported = HY_POLICY_DEFAULT);

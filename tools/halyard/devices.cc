@@ -77,12 +77,7 @@ Json CollectReport(const hy::Instance& instance, const DevicesArguments& options
   for (const std::string& path : paths) {
     const bool has_number = path.find(':') != std::string::npos;
     if (!seen.insert(has_number ? path : path + ":0").second) continue;  // given twice
-    try {
-      devices.push_back(OpenNamed(instance, path));
-    } catch (const hy::Error& error) {
-      // The same status whether the driver or the device is missing.
-      throw CommandError(kSystemFailure, error.what());
-    }
+    devices.push_back(OpenNamed(instance, path));
   }
   Json json;
   json["format"] = kDevicesFormat;
@@ -202,14 +197,16 @@ int Devices(const DevicesArguments& options, const CLI::App& command) {
   if (!options.diff.empty()) {
     RefuseOthers(command, "--diff", "reads two reports and writes what differs", "--all");
     if (options.diff.size() != 2) throw CommandError(kWrongUsage, "--diff takes two files");
-    const std::string text =
-        DiffReports(ParseDevicesReport(options.diff[0], ReadWhole(options.diff[0])),
-                    ParseDevicesReport(options.diff[1], ReadWhole(options.diff[1])), options.all);
+    const Json before = ParseDevicesReport(options.diff[0], ReadReport(options.diff[0]));
+    const Json after = ParseDevicesReport(options.diff[1], ReadReport(options.diff[1]));
+    const std::string text = DiffReports(before, after, options.all);
     std::printf("%s", text.empty() ? "no difference\n" : text.c_str());
     return text.empty() ? kDone : kDiffers;
   }
   if (!options.why_missing.empty()) RefuseOthers(command, "--why-missing", "looks at one driver");
-  KeepApart({{"--output", options.output}, {"--svg", options.svg}}, {});
+  const std::vector<NamedFile> outputs = {{"--output", options.output}, {"--svg", options.svg}};
+  KeepApart(outputs, {});
+  CheckWritable(outputs);
   const hy::Instance instance = MakeInstance(false, false);
   if (!options.why_missing.empty()) return WhyMissing(instance, options.why_missing);
   const Json report = CollectReport(instance, options);
@@ -244,14 +241,7 @@ Run AddDevicesCommand(CLI::App& app) {
       ->needs("--probe");
   command->add_option("--seconds", options->seconds, "Longest time per device (10)")
       ->needs("--probe")
-      ->check(CLI::Validator(
-          [](std::string& text) {
-            double value = 0;
-            const bool is_good =
-                CLI::detail::lexical_cast(text, value) && value >= 0.1 && value <= 100000;
-            return is_good ? "" : "'" + text + "' is not a number of seconds from 0.1 to 100000";
-          },
-          "SECONDS"));
+      ->check(IsNumber(0.1, 100000, "number of seconds"));
   command->add_option("--why-missing", options->why_missing, "Why a driver is not there")
       ->type_name("DRIVER")
       ->excludes("--json");

@@ -185,7 +185,10 @@ std::string FormatProbes(const Json& probes) {
                      ? Format(" at %.0f MHz", reading.at("clock_hz").get<double>() * 1e-6).c_str()
                      : "");
     }
-    for (const Json& note : device.at("notes")) text += "  note: " + note.get<std::string>() + "\n";
+    for (const Json& note : device.at("notes")) {
+      text += "  note on " + device.at("path").get<std::string>() + ": " + note.get<std::string>() +
+              "\n";
+    }
   }
   return text;
 }

@@ -369,6 +369,21 @@ Json WhyNot(const Json& report, const std::string& node, const std::string& devi
   return out;
 }
 
+// That the device of --why-not exists: one of the program, or one of this machine.
+void CheckDevice(const Model& model, const std::string& why_not, const std::string& device) {
+  const Json report = Json::parse(model.program.Report(HY_REPORT_PLACEMENT, HY_FORMAT_JSON));
+  for (const Json& one : report["devices"]) {
+    if (one["device"] == device) return;
+  }
+  const std::string option = "--why-not '" + why_not + "'";
+  CheckDriver(model.instance, option, device);
+  try {
+    OpenNamed(model.instance, device);
+  } catch (const MissingDevice& error) {
+    throw CommandError(kSystemFailure, option + ": " + error.what());
+  }
+}
+
 int Explain(const ExplainArguments& options) {
   std::string node, device;
   if (!options.why_not.empty()) {
@@ -387,6 +402,7 @@ int Explain(const ExplainArguments& options) {
         kWrongUsage,
         options.model.model + " is a compiled program; --shape fixes sizes of models only");
   }
+  if (!device.empty()) CheckDevice(model, options.why_not, device);
   if (!options.node.empty() || !node.empty()) {
     Json report = Json::parse(model.program.Report(HY_REPORT_ALL, HY_FORMAT_JSON));
     if (!report.contains("sources")) report["sources"] = Json::array();  // an older library
@@ -438,7 +454,8 @@ Run AddExplainCommand(CLI::App& app) {
   AddModelOptions(*command, options->model);
   CLI::Option_group* what = command->add_option_group("What", "One of these instead of the report");
   what->add_flag("--dot", options->dot, "Write a DOT graph of the dispatches");
-  what->add_flag("--html", options->html, "Write one HTML page to standard output: table, order, memory, decisions");
+  what->add_flag("--html", options->html,
+                 "Write one HTML page to standard output: table, order, memory, decisions");
   what->add_flag("--commands", options->commands, "Write the program itself as text");
   what->add_option("--node", options->node,
                    "Say what became of a node of the model: its name, a value that it makes, an op "

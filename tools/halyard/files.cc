@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/halyard/files.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <string_view>
 
+#include "base/output_file.h"
+#include "base/regular_file.h"
 #include "tools/halyard/command.h"
 
 namespace halyard::tools {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr size_t kMostReportBytes = size_t{1} << 30, kPieceBytes = size_t{1} << 20;
 
 // Where a file that is not there yet would come to be: a link to nothing is written through.
 fs::path PlaceOf(const std::string& path) {
@@ -21,6 +26,23 @@ fs::path PlaceOf(const std::string& path) {
   }
   const fs::path resolved = fs::weakly_canonical(place, error);
   return error ? place.lexically_normal() : resolved;
+}
+
+// Whether the bytes of a file hold the text. They are read in pieces, which a model may be larger
+// than memory for.
+bool HasText(const std::string& path, const std::string& text) {
+  std::ifstream file(path, std::ios::binary);
+  std::string piece(kPieceBytes + text.size(), '\0');
+  size_t kept = 0;  // the end of the piece before, where the text may begin
+  while (file) {
+    file.read(piece.data() + kept, static_cast<std::streamsize>(piece.size() - kept));
+    const size_t size = kept + static_cast<size_t>(file.gcount());
+    if (std::string_view(piece.data(), size).find(text) != std::string_view::npos) return true;
+    kept = std::min(size, text.size());
+    std::copy(piece.begin() + static_cast<ptrdiff_t>(size - kept),
+              piece.begin() + static_cast<ptrdiff_t>(size), piece.begin());
+  }
+  return false;
 }
 
 bool IsSameFile(const std::string& a, const std::string& b) {
@@ -51,6 +73,14 @@ void KeepApart(const std::vector<NamedFile>& outputs, const std::vector<NamedFil
   }
 }
 
+void CheckWritable(const std::vector<NamedFile>& outputs) {
+  for (const NamedFile& output : outputs) {
+    if (output.path.empty()) continue;
+    const Status status = OutputFile::Check(output.path);
+    if (!status.ok()) throw CommandError(kSystemFailure, status.ToLine());
+  }
+}
+
 void KeepApartFromData(const std::vector<NamedFile>& outputs, const std::string& model) {
   std::error_code error;
   // As the model names them, whatever the last name links to.
@@ -60,31 +90,29 @@ void KeepApartFromData(const std::vector<NamedFile>& outputs, const std::string&
     return place.lexically_relative(folder).generic_string();
   };
   const fs::path folder = fs::weakly_canonical(fs::absolute(model, error).parent_path(), error);
-  std::string bytes;
   for (const NamedFile& output : outputs) {
     if (output.path.empty() || !fs::is_regular_file(output.path, error)) continue;
     const std::string place = place_in(folder, output.path);
     if (place.empty() || place.starts_with("..")) continue;
-    if (bytes.empty() && fs::is_regular_file(model, error)) bytes = ReadWhole(model);
-    if (bytes.find(place) == std::string::npos) continue;
+    if (!fs::is_regular_file(model, error) || !HasText(model, place)) continue;
     throw CommandError(kWrongUsage, output.name + " '" + output.path + "' is data of the model '" +
                                         model + "', which stays as it is");
   }
 }
 
-std::string ReadWhole(const std::string& path) {
+std::string ReadReport(const std::string& path) {
   std::error_code error;
   if (fs::is_directory(path, error))
     throw CommandError(kBadModel, "'" + path + "' is a folder; a file is needed");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw CommandError(kBadModel, "file '" + path + "' cannot be read");
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  const auto text = ReadRegularFile(path, kMostReportBytes);
+  if (!text.ok())
+    throw CommandError(kBadModel, "file '" + path + "' cannot be read: " + text.status().ToLine());
+  return *text;
 }
 
 void WriteWhole(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  if (!file.flush()) throw CommandError(kSystemFailure, "file '" + path + "' cannot be written");
+  const Status status = WriteOutputFile(path, text);
+  if (!status.ok()) throw CommandError(kSystemFailure, status.ToLine());
 }
 
 }  // namespace halyard::tools

@@ -24,9 +24,14 @@ void KeepApart(const std::vector<NamedFile>& outputs, const std::vector<NamedFil
 // the model names, as it does with its external data.
 void KeepApartFromData(const std::vector<NamedFile>& outputs, const std::string& model);
 
-// Throws CommandError (bad input) where the file cannot be read.
-std::string ReadWhole(const std::string& path);
-// Replaces the file. Throws CommandError (the system failed).
+// Throws CommandError (the system failed) where one of `outputs` cannot be written, before long
+// work is done for it.
+void CheckWritable(const std::vector<NamedFile>& outputs);
+
+// A report that a command wrote. Throws CommandError (bad input) where the file cannot be read, is
+// no regular file or is larger than any report.
+std::string ReadReport(const std::string& path);
+// As base/output_file.h does. Throws CommandError (the system failed).
 void WriteWhole(const std::string& path, const std::string& text);
 
 }  // namespace halyard::tools

@@ -10,9 +10,11 @@
 #include <cstring>
 #include <iostream>
 #include <new>
+#include <nlohmann/json.hpp>
 
 #include "base/near_names.h"
 #include "tools/halyard/command.h"
+#include "tools/halyard/interrupt.h"
 
 namespace {
 
@@ -57,6 +59,7 @@ std::string DescribeUsage(const CLI::App& app, const CLI::Error& error) {
     const std::string text = error.what();
     const std::string option = text.substr(0, text.find(':'));
     const CLI::Option* found = command.get_option_no_throw(option);
+    if (text.find("At Most") != text.npos) return option + " is given more than once" + advice;
     const int values = found == nullptr ? 1 : found->get_items_expected_min();
     return option + " needs " +
            (values > 1 ? std::to_string(values) + " values: " + found->get_type_name()
@@ -82,6 +85,19 @@ std::string DescribeUsage(const CLI::App& app, const CLI::Error& error) {
   const std::vector<std::string> rest = command.remaining(true);
   return rest.empty() ? error.what() + advice
                       : "'" + rest.front() + "' is one argument too many" + advice;
+}
+
+// CLI11 reads "--json=false" as its absence, and other values as numbers.
+void RefuseValuesOfFlags(const CLI::App& command, int argc, char** argv) {
+  for (int i = 2; i < argc && std::strcmp(argv[i], "--") != 0; ++i) {
+    const std::string word = argv[i], name = word.substr(0, word.find('='));
+    if (!word.starts_with("--") || name.size() == word.size()) continue;
+    const CLI::Option* option = command.get_option_no_throw(name);
+    if (option == nullptr || option->get_items_expected_max() != 0) continue;
+    throw halyard::tools::CommandError(
+        halyard::tools::kWrongUsage,
+        name + " takes no value; given was '" + word.substr(name.size() + 1) + "'");
+  }
 }
 
 // An empty value is a variable of a script that nobody set; it would count as an option not given.
@@ -120,11 +136,39 @@ void FinishOutput() {
           (failed_before ? "" : std::string(": ") + std::strerror(errno)));
 }
 
+// Whether the arguments ask for JSON, also where they are wrong otherwise.
+bool WantsJson(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--") return false;
+    if (word == "--json") return true;
+    if (std::strcmp(argv[1], "bench") != 0) continue;  // of compile, -o names a file
+    const std::string before = argv[i - 1];
+    if (word == "-ojson" || word == "--form=json") return true;
+    if (word == "json" && (before == "-o" || before == "--form")) return true;
+  }
+  return false;
+}
+
+// The end of a command that failed: a line on standard error and, where JSON is asked for, an
+// object on standard output, which has nothing else then.
+int Fail(bool as_json, int status, const std::string& message) {
+  halyard::tools::PrintError(message);
+  if (!as_json) return status;
+  using Json = nlohmann::ordered_json;
+  const Json json = {{"error", {{"status", status}, {"message", message}}}};
+  std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+  std::fflush(stdout);
+  return status;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace halyard::tools;  // NOLINT: the outermost layer
   HoldStandardFiles();
+  WatchSignals();
+  const bool as_json = WantsJson(argc, argv);
   CLI::App app("Compiles and runs neural-network graphs on the devices of this machine.",
                "halyard");
   const uint32_t version = hy_version();
@@ -154,27 +198,32 @@ int main(int argc, char** argv) {
                                           "'; there are " + halyard::NamesLike(argv[1], known) +
                                           " (see halyard --help)");
     }
+    if (argc > 1) {
+      for (const CLI::App* one :
+           app.get_subcommands([&](CLI::App* c) { return c->check_name(argv[1]); }))
+        RefuseValuesOfFlags(*one, argc, argv);
+    }
     try {
       app.parse(argc, argv);
     } catch (const CLI::Success& help) {
       app.exit(help);
     }
-    FinishOutput();
   } catch (const CLI::Error& error) {
-    PrintError(DescribeUsage(app, error));
-    return kWrongUsage;
+    return Fail(as_json, kWrongUsage, DescribeUsage(app, error));
   } catch (const CommandError& error) {
-    PrintError(error.what());
-    return error.status();
+    return Fail(as_json, error.status(), error.what());
   } catch (const hy::Error& error) {
-    PrintError(error.what());
-    return StatusOf(error.code());
+    return Fail(as_json, StatusOf(error.code()), error.what());
   } catch (const std::bad_alloc&) {
-    PrintError("the machine is out of memory");
-    return kSystemFailure;
+    return Fail(as_json, kSystemFailure,
+                "the machine is out of memory for 'halyard " + CommandOf(app).get_name() + "'");
   } catch (const std::exception& error) {
-    PrintError(error.what());
-    return kSystemFailure;
+    return Fail(as_json, kSystemFailure, error.what());
+  }
+  try {
+    FinishOutput();
+  } catch (const CommandError& error) {
+    return Fail(false, error.status(), error.what());
   }
   return status;
 }

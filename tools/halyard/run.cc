@@ -4,11 +4,13 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "base/dtype.h"
 #include "base/escape_controls.h"
 #include "base/quantity.h"
+#include "tools/halyard/bench_identity.h"
 #include "tools/halyard/clock.h"
 #include "tools/halyard/command.h"
 #include "tools/halyard/compare.h"
@@ -109,12 +111,19 @@ Tensor AsExpected(const Tensor& tensor, hy_dtype expected, const ModelOptions& m
   return AsWritten(tensor);
 }
 
-int RunModel(const RunArguments& options) {
-  const auto start = std::chrono::steady_clock::now();
-  const Model model = OpenModel(options.model, true);
+Tensor CopyOf(const hy_tensor& output, const std::string& name) {
+  try {
+    return ToTensor(output);
+  } catch (const std::bad_alloc&) {
+    throw CommandError(kSystemFailure, "output '" + name + "' takes " +
+                                           std::to_string(output.size_bytes) +
+                                           " bytes, more than this machine gives");
+  }
+}
+
+int RunOpened(const RunArguments& options, const Model& model, double open_seconds) {
   KeepFilesApart(options, model.program.Io(HY_IO_OUTPUT).size());
   RefuseOtherExpectations(options, model.program.Io(HY_IO_OUTPUT).size());
-  const double open_seconds = SecondsSince(start);
   const Inputs inputs(model, options.model, options.inputs);
   hy_session_desc desc = HY_SESSION_DESC_INIT;
   if (options.compile_shapes) desc.on_new_shapes = HY_NEW_SHAPES_COMPILE;
@@ -125,17 +134,15 @@ int RunModel(const RunArguments& options) {
   const hy_tensor empty = HY_TENSOR_INIT;
   std::vector<hy_tensor> outputs(infos.size(), empty);
   const auto run_start = std::chrono::steady_clock::now();
-  try {
-    session.Run(calls, outputs);
-  } catch (const hy::Error& error) {
-    throw WithFile(error, options.model.model);
-  }
+  session.Run(calls, outputs);
   const double run_seconds = SecondsSince(run_start);
 
   Json json;
   json["model"] = options.model.model;
   json["open_seconds"] = open_seconds;
   json["run_seconds"] = run_seconds;
+  const std::vector<std::string> devices = PlacementOf(model.program).working;
+  json["devices"] = devices;
   json["outputs"] = Json::array();
   if (!options.output_dir.empty()) {
     std::error_code failure;
@@ -147,8 +154,8 @@ int RunModel(const RunArguments& options) {
   }
   int status = kDone;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const Tensor tensor = ToTensor(outputs[i]);
     const std::string name = hy::ToString(infos[i].name);
+    const Tensor tensor = CopyOf(outputs[i], name);
     const std::string file = "/output_" + std::to_string(i) + ".npy";
     if (!options.output_dir.empty()) {
       WriteNpy(options.output_dir + file, tensor);
@@ -172,12 +179,12 @@ int RunModel(const RunArguments& options) {
       row["max_absolute_error"] = comparison.max_absolute;
       row["max_relative_error"] = comparison.max_relative;
       char text[96];
-      std::snprintf(text, sizeof(text), " largest error %.3g absolute, %.3g relative",
+      std::snprintf(text, sizeof(text), ", largest error %.3g absolute, %.3g relative",
                     comparison.max_absolute, comparison.max_relative);
       verdict = text;
       // A largest error says nothing of other shapes and of what is not a number.
       if (!comparison.is_equal && (comparison.max_absolute == 0 || !comparison.is_finite))
-        verdict = " differs: " + comparison.difference;
+        verdict = "; it differs: " + comparison.difference;
       if (!comparison.is_equal) {
         status = kDiffers;
         PrintError(options.model.model + ": output '" + name + "': " + comparison.difference);
@@ -193,10 +200,23 @@ int RunModel(const RunArguments& options) {
   if (options.model.json) {
     std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
   } else {
-    std::printf("compiled or loaded in %s, ran in %s\n", FormatSeconds(open_seconds).c_str(),
-                FormatSeconds(run_seconds).c_str());
+    // A program of constants alone has no device at work.
+    const std::string where = devices.empty() ? "" : "on " + Join(devices, ", ") + " ";
+    std::printf("compiled or loaded in %s, ran %sin %s\n", FormatSeconds(open_seconds).c_str(),
+                where.c_str(), FormatSeconds(run_seconds).c_str());
   }
   return status;
+}
+
+int RunModel(const RunArguments& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const Model model = OpenModel(options.model, true);
+  const double open_seconds = SecondsSince(start);
+  try {
+    return RunOpened(options, model, open_seconds);
+  } catch (const hy::Error& error) {
+    throw WithFile(error, options.model.model);
+  }
 }
 
 }  // namespace

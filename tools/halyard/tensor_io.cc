@@ -3,6 +3,7 @@
 #include "tools/halyard/tensor_io.h"
 
 #include <cstring>
+#include <new>
 
 #include "base/float16.h"
 #include "base/quantity.h"
@@ -35,7 +36,13 @@ std::string FormatType(const Tensor& tensor) {
 }
 
 Tensor ReadTensor(const std::string& path) {
-  auto file = tensor_file::ReadTensorFile(path);
+  Result<graph::Tensor> file = InvalidArgument("nothing was read");
+  try {
+    file = tensor_file::ReadTensorFile(path);
+  } catch (const std::bad_alloc&) {
+    throw CommandError(kSystemFailure,
+                       path + ": the tensor takes more memory than this machine gives");
+  }
   if (!file.ok()) throw CommandError(kBadModel, file.status().ToLine());
   if (file->dims.size() > HY_MAX_RANK) {
     throw CommandError(kBadModel, path + ": the tensor has " +

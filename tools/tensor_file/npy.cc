@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/quantity.h"
 #include "tools/tensor_file/tensor_file.h"
 
 namespace halyard::tensor_file {
@@ -16,7 +17,7 @@ namespace {
 using graph::Tensor;
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr size_t kMaxHeaderBytes = 64 << 10;
+constexpr size_t kMaxHeaderBytes = kMostNpyHeadBytes - 12;
 constexpr size_t kMaxRank = 64;
 
 struct Descr {
@@ -165,57 +166,67 @@ Tensor FromFortranOrder(const Tensor& tensor, size_t width) {
 
 }  // namespace
 
-Result<Tensor> ParseNpy(std::span<const uint8_t> bytes) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+Result<NpyHead> ParseNpyHead(std::span<const uint8_t> first, uint64_t file_bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(first.data()), first.size());
   if (text.substr(0, kMagic.size()) != kMagic || text.size() < 10) {
     return InvalidArgument("The file does not begin like an NPY file.");
   }
-  const uint8_t major = bytes[6];
-  if (major < 1 || major > 3 || bytes[7] != 0) {
+  const uint8_t major = first[6];
+  if (major < 1 || major > 3 || first[7] != 0) {
     return Unimplemented("NPY version {}.{} is not supported; 1.0, 2.0 and 3.0 are.", major,
-                         bytes[7]);
+                         first[7]);
   }
   const size_t length_bytes = major == 1 ? 2 : 4;
-  const size_t start = 8 + length_bytes;
-  if (text.size() < start) return InvalidArgument("The NPY header is cut off.");
+  NpyHead head;
+  head.start = 8 + length_bytes;
+  if (text.size() < head.start) return InvalidArgument("The NPY header is cut off.");
   size_t length = 0;
-  for (size_t i = 0; i < length_bytes; ++i) length |= size_t{bytes[8 + i]} << (8 * i);
+  for (size_t i = 0; i < length_bytes; ++i) length |= size_t{first[8 + i]} << (8 * i);
   if (length > kMaxHeaderBytes) {
     return OutOfRange("The NPY header has {} bytes; the limit is {}.", length, kMaxHeaderBytes);
   }
-  if (length > text.size() - start) return InvalidArgument("The NPY header is cut off.");
-  HY_ASSIGN(const Header header, ParseHeader(text.substr(start, length)));
-
-  Tensor tensor;
+  if (length > text.size() - head.start) return InvalidArgument("The NPY header is cut off.");
+  HY_ASSIGN(const Header header, ParseHeader(text.substr(head.start, length)));
+  head.start += length;
+  head.is_fortran = header.is_fortran;
   for (const Descr& row : kDescrs) {
     // '=' is the machine's order, which is little-endian; order does not matter for bytes.
     const bool same_tail = header.descr.size() == 3 && header.descr.substr(1) == row.text.substr(1);
     const bool order_fits =
         !header.descr.empty() && (header.descr[0] == row.text[0] || header.descr[0] == '=' ||
                                   (row.text[0] == '|' && header.descr[0] == '<'));
-    if (same_tail && order_fits) tensor.dtype = row.dtype;
+    if (same_tail && order_fits) head.dtype = row.dtype;
   }
-  if (tensor.dtype == DType::kInvalid) {
+  if (head.dtype == DType::kInvalid) {
     return Unimplemented(
         "NPY type '{}' is not supported; little-endian bool, integers and floats are.",
         header.descr.substr(0, 40));
   }
-  tensor.dims = header.shape;
-  HY_ASSIGN(const int64_t count, graph::CountElements(tensor.dims));
-  HY_ASSIGN(const int64_t size, StorageBytes(tensor.dtype, count));
-  const auto data = bytes.subspan(start + length);
-  if (static_cast<uint64_t>(size) != data.size()) {
-    return InvalidArgument("The NPY header asks for {} bytes of elements; the file has {}.", size,
-                           data.size());
+  head.dims = header.shape;
+  HY_ASSIGN(const int64_t count, graph::CountElements(head.dims));
+  HY_ASSIGN(head.size_bytes, StorageBytes(head.dtype, count));
+  if (static_cast<uint64_t>(head.size_bytes) != file_bytes - head.start) {
+    return InvalidArgument("The NPY header asks for {} of elements; the file has {}.",
+                           Counted(head.size_bytes, "byte"), file_bytes - head.start);
   }
-  tensor.bytes.assign(data.begin(), data.end());
+  return head;
+}
+
+Tensor MakeNpyTensor(NpyHead head, std::vector<uint8_t> elements) {
+  Tensor tensor{head.dtype, std::move(head.dims), std::move(elements)};
   if (tensor.dtype == DType::kBool) {
     for (uint8_t& value : tensor.bytes) value = value != 0;
   }
-  if (header.is_fortran) {
+  if (head.is_fortran) {
     return FromFortranOrder(tensor, static_cast<size_t>(BitWidth(tensor.dtype)) / 8);
   }
   return tensor;
+}
+
+Result<Tensor> ParseNpy(std::span<const uint8_t> bytes) {
+  HY_ASSIGN(NpyHead head, ParseNpyHead(bytes, bytes.size()));
+  const auto data = bytes.subspan(head.start);
+  return MakeNpyTensor(std::move(head), {data.begin(), data.end()});
 }
 
 Result<Tensor> WidenForNumpy(Tensor tensor) {
@@ -226,8 +237,8 @@ Result<Tensor> WidenForNumpy(Tensor tensor) {
   HY_ASSIGN(const int64_t count, graph::CountElements(tensor.dims));
   HY_ASSIGN(const int64_t stored, StorageBytes(tensor.dtype, count));
   if (static_cast<uint64_t>(stored) != tensor.bytes.size()) {
-    return InvalidArgument("The tensor has {} bytes; its type and shape need {}.",
-                           tensor.bytes.size(), stored);
+    return InvalidArgument("The tensor has {}; its type and shape need {}.",
+                           Counted(tensor.bytes.size(), "byte"), stored);
   }
   if (dtype == tensor.dtype) return tensor;
   HY_ASSIGN(Tensor wide, graph::MakeTensor(dtype, tensor.dims));

@@ -2,12 +2,9 @@
 // Reading and writing whole files, and the TensorProto form.
 #include "tools/tensor_file/tensor_file.h"
 
-#include <unistd.h>
+#include <algorithm>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-
+#include "base/output_file.h"
 #include "compiler/graph/constants.h"
 #include "compiler/import/onnx_tensor.h"
 
@@ -24,14 +21,35 @@ Status In(const std::string& path, const Status& status) {
 
 }  // namespace
 
-Result<graph::Tensor> ParseTensorProto(std::span<const uint8_t> bytes) {
-  const auto source = graph::BorrowBytes(bytes);
+namespace {
+
+Result<graph::Tensor> ReadTensorProto(const std::shared_ptr<const graph::ByteSource>& source,
+                                      int64_t max_bytes) {
   HY_ASSIGN(const onnx::TensorProto proto, onnx::ReadTensor(*source));
   HY_ASSIGN(onnx::TensorBytes tensor, onnx::ResolveTensor(proto, "The tensor", source, nullptr));
   // The size was checked against the file, so this cannot ask for more than it holds, but for
   // 8-fold varints.
-  HY_ASSIGN(auto data, graph::ReadAll(*tensor.bytes, INT64_MAX));
+  HY_ASSIGN(auto data, graph::ReadAll(*tensor.bytes, max_bytes));
   return graph::Tensor{tensor.dtype, std::move(tensor.dims), std::move(data)};
+}
+
+Result<graph::Tensor> ReadNpy(const graph::ByteSource& file, int64_t max_bytes) {
+  std::vector<uint8_t> first(static_cast<size_t>(
+      std::min<int64_t>(file.size_bytes(), static_cast<int64_t>(kMostNpyHeadBytes))));
+  HY_TRY(file.Read(0, first));
+  HY_ASSIGN(NpyHead head, ParseNpyHead(first, static_cast<uint64_t>(file.size_bytes())));
+  if (head.size_bytes > max_bytes) {
+    return OutOfRange("The elements take {} bytes; the limit is {}.", head.size_bytes, max_bytes);
+  }
+  std::vector<uint8_t> elements(static_cast<size_t>(head.size_bytes));
+  HY_TRY(file.Read(static_cast<int64_t>(head.start), elements));
+  return MakeNpyTensor(std::move(head), std::move(elements));
+}
+
+}  // namespace
+
+Result<graph::Tensor> ParseTensorProto(std::span<const uint8_t> bytes) {
+  return ReadTensorProto(graph::BorrowBytes(bytes), INT64_MAX);
 }
 
 Result<graph::Tensor> ReadTensorFile(const std::string& path, int64_t max_bytes) {
@@ -40,27 +58,15 @@ Result<graph::Tensor> ReadTensorFile(const std::string& path, int64_t max_bytes)
     return InvalidArgument("{}: The name ends neither in .npy nor in .pb.", path);
   }
   HY_ASSIGN(const auto file, graph::OpenFile(path));
-  const auto bytes = graph::ReadAll(*file, max_bytes);
-  if (!bytes.ok()) return In(path, bytes.status());
-  auto tensor = is_npy ? ParseNpy(*bytes) : ParseTensorProto(*bytes);
+  // What is wrong with a file of any size is found before its elements are read.
+  auto tensor = is_npy ? ReadNpy(*file, max_bytes) : ReadTensorProto(file, max_bytes);
   if (!tensor.ok()) return In(path, tensor.status());
   return tensor;
 }
 
 Status WriteNpyFile(const std::string& path, const graph::Tensor& tensor) {
   HY_ASSIGN(const std::string text, FormatNpy(tensor));
-  const std::string temporary = fmt::format("{}.{}.part", path, ::getpid());
-  std::FILE* file = std::fopen(temporary.c_str(), "wbe");
-  if (file == nullptr)
-    return Unavailable("{}: It cannot be written: {}.", path, std::strerror(errno));
-  bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  is_written = std::fclose(file) == 0 && is_written;
-  if (!is_written || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const std::string reason = std::strerror(errno);
-    std::remove(temporary.c_str());
-    return Unavailable("{}: It cannot be written: {}.", path, reason);
-  }
-  return OkStatus();
+  return WriteOutputFile(path, text);
 }
 
 }  // namespace halyard::tensor_file

@@ -21,6 +21,21 @@ Result<graph::Tensor> ReadTensorFile(const std::string& path, int64_t max_bytes 
 // NPY from memory. Little-endian booleans, integers and floats of 16 to 64 bits; Fortran order
 // becomes C order; big-endian, complex, text, object and structured types are refused.
 Result<graph::Tensor> ParseNpy(std::span<const uint8_t> bytes);
+
+// What stands before the elements of an NPY file.
+struct NpyHead {
+  DType dtype = DType::kInvalid;
+  std::vector<int64_t> dims;
+  bool is_fortran = false;
+  size_t start = 0;        // of the elements, in the file
+  int64_t size_bytes = 0;  // of the elements
+};
+inline constexpr size_t kMostNpyHeadBytes = 12 + (64 << 10);
+// `first`: the file's first kMostNpyHeadBytes, or all of it where it has fewer. What the head says
+// is checked against `file_bytes`, so that nothing else of a file that is wrong is read.
+Result<NpyHead> ParseNpyHead(std::span<const uint8_t> first, uint64_t file_bytes);
+// The tensor of the head's elements.
+graph::Tensor MakeNpyTensor(NpyHead head, std::vector<uint8_t> elements);
 // A TensorProto from memory; external data are refused.
 Result<graph::Tensor> ParseTensorProto(std::span<const uint8_t> bytes);
 

@@ -175,7 +175,7 @@ TEST(TensorFile, GoesByTheEndOfTheName) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
   const auto limited = ReadTensorFile(path, 10);
   ASSERT_FALSE(limited.ok());
-  EXPECT_EQ(limited.status().message(), path + ": 140 bytes are to be read; the limit is 10.");
+  EXPECT_EQ(limited.status().message(), path + ": The elements take 12 bytes; the limit is 10.");
   EXPECT_EQ(ReadTensorFile((folder / "x.txt").string()).status().message(),
             (folder / "x.txt").string() + ": The name ends neither in .npy nor in .pb.");
   EXPECT_EQ(ReadTensorFile((folder / "y.npy").string()).status().code(), StatusCode::kNotFound);
