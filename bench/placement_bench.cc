@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -153,14 +154,29 @@ class ModelBench {
         variant.why_not = compiled.status().message();
         continue;
       }
-      const auto got = PlanOf((*compiled)->program());
-      for (size_t item = 0; got && item < variant.devices.size(); ++item) {
-        if (got->decisions[item].device == variant.devices[item]) continue;
-        return Internal("'{}' of plan '{}' is compiled for another device.", plan_.item_names[item],
-                        variant.name);
-      }
+      if (const auto got = PlanOf((*compiled)->program())) HY_TRY(CheckDevices(variant, *got));
       HY_ASSIGN(variant.trial,
                 runtime::TrialRun::Make(std::move(compiled).value(), arguments_.symbols));
+    }
+    return OkStatus();
+  }
+
+  // Cut elsewhere, other nodes are one cluster, so nodes are compared; several parts may have one
+  // name.
+  Status CheckDevices(const Variant& variant, const place::Plan& got) const {
+    std::map<std::string, std::set<uint32_t>> wanted;
+    for (size_t item = 0; item < variant.devices.size(); ++item) {
+      for (const std::string& node : plan_.item_nodes[item]) {
+        wanted[node].insert(variant.devices[item]);
+      }
+    }
+    for (size_t item = 0; item < got.decisions.size(); ++item) {
+      for (const std::string& node : got.item_nodes[item]) {
+        const auto found = wanted.find(node);
+        if (found == wanted.end() || found->second.contains(got.decisions[item].device)) continue;
+        return Internal("'{}' of plan '{}' is compiled for '{}'.", node, variant.name,
+                        got.device_names[got.decisions[item].device]);
+      }
     }
     return OkStatus();
   }

@@ -28,13 +28,7 @@ double LaunchTime::Of(int dispatches) {
     if (!Prepare().ok()) empty_.reset();
   }
   if (!empty_) return 0;
-  if (dispatches >= kMany) return many_launch_seconds_;
-  const auto [found, is_new] = launch_seconds_.try_emplace(dispatches, 0.0);
-  if (is_new) {
-    const Result<double> taken = MeasureEmpty(dispatches);
-    if (taken.ok()) found->second = std::max(0.0, *taken - dispatches * step_seconds_);
-  }
-  return found->second;
+  return dispatches < kMany ? one_launch_seconds_ : many_launch_seconds_;
 }
 
 Status LaunchTime::Prepare() {
@@ -49,6 +43,8 @@ Status LaunchTime::Prepare() {
   HY_ASSIGN(const double once, MeasureEmpty(kChain));
   step_seconds_ = std::max(0.0, (twice - once) / kChain);
   many_launch_seconds_ = std::max(0.0, once - kChain * step_seconds_);
+  HY_ASSIGN(const double alone, MeasureEmpty(1));
+  one_launch_seconds_ = std::max(0.0, alone - step_seconds_);
   return OkStatus();
 }
 

@@ -5,9 +5,6 @@
 // kernels take.
 #pragma once
 
-#include <map>
-#include <optional>
-
 #include "hal/device.h"
 
 namespace halyard::runtime {
@@ -19,10 +16,11 @@ class LaunchTime {
 
   // Seconds that `dispatches` (at least 1) dispatches add to a recording, when hal::CommandTime
   // said `seconds` of a submission of nothing but them, each behind the one before. What is taken
-  // off was measured with empty kernels: a submission of as many, less what each adds to a long
-  // recording. At least that addition remains. The first call for a number runs some of them, which
-  // takes a tenth of a second at first. Where the device's clock has no launches in it, or empty
-  // kernels fail, nothing is taken off.
+  // off was measured with empty kernels: what a submission of one, or of many, takes beyond what
+  // each more adds to a long recording. At least that addition remains. The first call runs them,
+  // which takes a tenth of a second. Where the device's clock has no launches in it, or empty
+  // kernels fail, nothing is taken off. Of two or three short kernels too little is: a device may
+  // launch them one by one, and how much of that stands behind the first one's work is not known.
   double Without(double seconds, int dispatches);
   // What is taken off.
   double Of(int dispatches);
@@ -38,9 +36,9 @@ class LaunchTime {
   Ref<hal::Executable> empty_;  // null: nothing is taken off
   Ref<hal::Semaphore> semaphore_;
   uint64_t value_ = 0;
-  double step_seconds_ = 0;               // that one more empty kernel adds
-  double many_launch_seconds_ = 0;        // of recordings that a device submits as one
-  std::map<int, double> launch_seconds_;  // of short ones, by the number of dispatches
+  double step_seconds_ = 0;  // that one more empty kernel adds
+  double one_launch_seconds_ = 0;
+  double many_launch_seconds_ = 0;  // of recordings that a device submits as one
 };
 
 }  // namespace halyard::runtime

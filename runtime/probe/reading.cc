@@ -11,7 +11,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxTextBytes = size_t{4} << 20;
-constexpr const char* kFormat = "halyard-probes-2";
+constexpr const char* kFormat = "halyard-probes-3";
 constexpr const char* kKindNames[] = {"copy",   "read",     "stream", "triad",  "matmul",
                                       "kernel", "dispatch", "submit", "replay", "wait"};
 constexpr std::pair<ProbePart, const char*> kPartNames[] = {{kLatencies, "latencies"},

@@ -121,7 +121,7 @@ Json MakeSchema() {
        {"readings", ListOf(reading)}},
       {"path", "name", "identity", "is_complete", "seconds", "before", "after", "notes",
        "readings"});
-  const Json probes = Object({{"format", {{"enum", {"halyard-probes-1", "halyard-probes-2"}}}},
+  const Json probes = Object({{"format", {{"enum", {"halyard-probes-1", "halyard-probes-2", "halyard-probes-3"}}}},
                               {"snapshot", Least(Type("integer", "Counts what was stored."), 0)},
                               {"unix_seconds", Least(Type("integer"), 0)},
                               {"devices", ListOf(probe)}},

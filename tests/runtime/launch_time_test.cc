@@ -156,7 +156,7 @@ class LaunchTimeTest : public testing::Test {
 TEST_F(LaunchTimeTest, WhatALaunchAddsIsTakenOff) {
   LaunchTime launch(device_);
   EXPECT_NEAR(launch.Without(12e-6, 1), 7e-6, 1e-12);
-  EXPECT_NEAR(launch.Without(12e-6, 3), 7e-6, 1e-12);
+  EXPECT_NEAR(launch.Without(12e-6, 3), 7e-6, 1e-12);  // the others' stand behind the first one
   EXPECT_NEAR(launch.Without(12e-6, 4), 5e-6, 1e-12);
   EXPECT_NEAR(launch.Without(90e-6, 1000), 90e-6, 1e-12);  // no more than they took
   // No dispatch takes less than one that does nothing.

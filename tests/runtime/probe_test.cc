@@ -152,7 +152,7 @@ TEST_F(ProbeTest, DamagedReportsAreRefused) {
     EXPECT_EQ(report.status().code(), StatusCode::kDataLoss) << text;
     return std::string(report.status().message());
   };
-  const std::string head = R"({"format": "halyard-probes-2", "snapshot": 1, "unix_seconds": 0, )";
+  const std::string head = R"({"format": "halyard-probes-3", "snapshot": 1, "unix_seconds": 0, )";
   const std::string device = head + R"("devices": [{"path": "a", "notes": [], "readings": [)";
   EXPECT_THAT(reason(""), HasSubstr("no JSON object"));
   EXPECT_THAT(reason("[1]"), HasSubstr("no JSON object"));
