@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs over several devices as a caller sees them: affinities, caps, policies, devices that are
 // missing or get lost, the command's options. The devices are synthetic, but for what Vulkan has.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "tests/end_to_end/fixture.h"
 #include "tests/heap_watch.h"
@@ -156,6 +159,21 @@ TEST_F(EndToEndDevices, DemandsThatCannotBeMetAreOneSentence) {
   EXPECT_THAT(FailureOf(kThree, {{"a", "cuda:3"}}),
               HasSubstr("'a=cuda:3' names a device that the program may not use; it may use "
                         "'cpu:0', 'cpu:1', 'cpu:2'"));
+  EXPECT_EQ(code_, HY_INVALID_ARGUMENT);
+  // Wishes that contradict each other name both.
+  EXPECT_THAT(
+      FailureOf(kThree, {{"a", "cpu:1"}, {"*", "cpu:2"}}),
+      HasSubstr("'a' is required on 'cpu:1' by the affinity 'a=cpu:1' and on 'cpu:2' by the "
+                "affinity '*=cpu:2'."));
+  EXPECT_EQ(code_, HY_INVALID_ARGUMENT);
+  EXPECT_THAT(
+      FailureOf(kThree, {{"a", "cpu:1"}, {"op:*", "cpu:1", HY_AFFINITY_FORBID}}),
+      HasSubstr("'a' is required on 'cpu:1' by the affinity 'a=cpu:1' and forbidden there by "
+                "the affinity 'op:*=forbid:cpu:1'."));
+  EXPECT_EQ(code_, HY_INVALID_ARGUMENT);
+  EXPECT_THAT(FailureOf({"cpu:0", "cpu:1"},
+                        {{"b", "cpu:0", HY_AFFINITY_FORBID}, {"?", "cpu:1", HY_AFFINITY_FORBID}}),
+              HasSubstr("The wishes leave no device for 'b'."));
   EXPECT_EQ(code_, HY_INVALID_ARGUMENT);
   EXPECT_THAT(FailureOf({"cpu:0", "cpu:0"}, {}), HasSubstr("'cpu:0' is given twice"));
   EXPECT_THAT(FailureOf(kThree, {}, {{HY_STRING("cpu:7"), 100}}), HasSubstr("'cpu:7'"));
@@ -358,6 +376,10 @@ TEST_F(EndToEndDevices, TheCommandTakesAffinitiesCapsAndPolicies) {
       "--expect-dir one --rtol 1e-5 --atol 1e-5");
   EXPECT_EQ(status_, 0);
   Run(base + "--device cpu:0,cpu:1 --affinity b=cpu:2");
+  EXPECT_EQ(status_, 2);
+  EXPECT_THAT(Run(base + "--device cpu:0,cpu:1 --affinity b=cpu:1 --affinity '*=forbid:cpu:1'"),
+              HasSubstr("chain.onnx: 'b' is required on 'cpu:1' by the affinity 'b=cpu:1' and "
+                        "forbidden there by the affinity '*=forbid:cpu:1'."));
   EXPECT_EQ(status_, 2);
   EXPECT_THAT(Run(base + "--affinity nonsense"), HasSubstr("is not PATTERN=DEVICE"));
   EXPECT_EQ(status_, 1);
@@ -585,11 +607,26 @@ TEST_F(EndToEndDevices, ProbesThatCannotBeUsedAreToldWithWhatStandsInForThem) {
   EXPECT_THAT(report,
               HasSubstr("takes defaults until `halyard devices --probe cpu:1` has measured"));
   EXPECT_THAT(report, HasSubstr("costs are of snapshot 0"));
-  Write("cache/probes.json", good.substr(0, good.size() / 2));
-  report = explain();
-  EXPECT_THAT(report, HasSubstr("machine: stored probes are not used, placement takes defaults"));
-  EXPECT_THAT(report, HasSubstr("probes.json"));
-  EXPECT_THAT(report, HasSubstr("costs are of snapshot 0"));
+  std::string earlier = good;
+  const size_t format = earlier.find("halyard-probes-");
+  ASSERT_NE(format, std::string::npos);
+  earlier[format + std::string("halyard-probes-").size()] = '1';
+  for (const std::string& bad :
+       {good.substr(0, good.size() / 2), earlier, std::string("[]"), std::string()}) {
+    Write("cache/probes.json", bad);
+    report = explain();
+    EXPECT_THAT(report, HasSubstr("machine: stored probes are not used, placement takes defaults"));
+    EXPECT_THAT(report, HasSubstr("probes.json"));
+    EXPECT_THAT(report, HasSubstr("costs are of snapshot 0"));
+  }
+  // Neither a folder nor a pipe, which nobody writes to, holds it up.
+  std::filesystem::remove(file);
+  std::filesystem::create_directory(file);
+  EXPECT_THAT(explain(), HasSubstr("probes.json' is not a regular file."));
+  std::filesystem::remove(file);
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+  EXPECT_THAT(explain(), HasSubstr("probes.json' is not a regular file."));
+  std::filesystem::remove(file);
 }
 
 }  // namespace
