@@ -16,6 +16,11 @@ constexpr double kMemoryBytes = 3170;   // a nanosecond
 constexpr double kMatrixRate = 1080;    // multiply-adds of 16-bit numbers a cycle and unit
 constexpr double kOldMatrixRate = 540;  // before sm_80
 constexpr double kShallow = 1.28;       // what barriers cost where a step is shorter than 64
+// Fragments whose operands pass through registers. Products with so many results a unit are priced
+// on Vulkan by a fit to 27 schedules of two of them (16-bit floats, an H200).
+constexpr double kCarriedCycles = 400, kVulkanCarriedCycles = 1100;  // of a step, until they come
+constexpr double kVulkanCacheBytes = 24;
+constexpr int64_t kManyResults = 4 * 64 * 64;
 // Asynchronous products: nine tenths of what they can do at best; the cycles of 64 x 256 x 16
 // beside another quad; what they read from the second-level cache; the epilogue, and its share of
 // the times below.
@@ -63,8 +68,11 @@ double CostOfTiles(const ContractionSizes& sizes, const ScheduleRecord& record,
       is_matrix ? std::min<int64_t>(255, 56 + sums / (is_wgmma ? 128 : 32) + edge_registers)
                 : product_tiles::RegistersOf(tile.item_m, tile.item_n);
   // Vulkan tells what a workgroup may have, not what a unit has.
+  const bool is_vulkan = target.kind == TargetKind::kVulkan;
+  const bool is_carried =
+      is_vulkan && is_matrix && sizes.rows * sizes.cols * sizes.batches / units >= kManyResults;
   const int64_t unit_memory = target.gpu.workgroup_memory_bytes *
-                              (target.kind == TargetKind::kVulkan && !is_matrix ? kVulkanShare : 1);
+                              (is_carried || (is_vulkan && !is_matrix) ? kVulkanShare : 1);
   const int64_t together = std::max<int64_t>(
       1, std::min({std::max<int64_t>(unit_memory, 1) / std::max<int64_t>(memory, 1),
                    product_tiles::kSubgroupsOfUnit / std::max<int64_t>(1, workitems / 32),
@@ -86,12 +94,14 @@ double CostOfTiles(const ContractionSizes& sizes, const ScheduleRecord& record,
     } else {
       // Operands pass through registers, which large parts of a subgroup leave little of.
       rate *= item / (item + 8 * edge) * (tile.k >= 64 ? 1.2 : 1) * (tile.stages > 1 ? 0.9 : 0.8);
-      alone += 400;
+      alone += is_carried ? kVulkanCarriedCycles : kCarriedCycles;
     }
   }
   const double traffic = double(tile.m + tile.n) * tile.k *
                          static_cast<double>(sizes.operand_bytes) /
-                         (is_wgmma ? kQuadCacheBytes : kCacheBytes);
+                         (is_wgmma     ? kQuadCacheBytes
+                          : is_carried ? kVulkanCacheBytes
+                                       : kCacheBytes);
   const double stores = is_wgmma ? kQuadStoreShare : 1;
   const double part_bytes = elements * static_cast<double>(sizes.sum_bytes);
   // Of `share` workgroups that share a unit.
