@@ -42,6 +42,7 @@ class Measurer {
     int64_t bytes = 0;
     DType dtype = DType::kInvalid;  // what random content it gets; kInvalid: left as it is
     bool is_zero = false;           // every run finds zeros and leaves zeros
+    int64_t below = 4;              // integers of random content are at least 0 and less than this
     bool is_constant = false;       // a weight: out of the caches again when the model reads it
   };
   // All dispatches of a candidate run in order and are timed together.
@@ -51,7 +52,9 @@ class Measurer {
     std::vector<Dispatch> dispatches;
   };
   // Median seconds per candidate, measured interleaved (A B C A B C ...), each after a warm-up.
-  // Infinite for one whose code the device refuses, unless it refuses all.
+  // Infinite for one whose code the device refuses, unless it refuses all. Where a kernel reports
+  // that random content is no index or size for it, the race is run on zeros; OUT_OF_RANGE when it
+  // takes those neither.
   virtual Result<std::vector<double>> Measure(uint32_t device,
                                               std::span<const Candidate> candidates) = 0;
   // What a library of the device's vendor proposes for a product (hal::Device::ProposeMatmuls), and

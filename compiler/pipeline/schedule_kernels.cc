@@ -2,6 +2,7 @@
 #include "compiler/pipeline/schedule_kernels.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -12,6 +13,7 @@
 #include "base/hash.h"
 #include "base/parallel.h"
 #include "compiler/codegen/codegen.h"
+#include "compiler/loop/index_bounds.h"
 #include "compiler/pipeline/canonical_kernel.h"
 #include "compiler/pipeline/cluster_times.h"
 #include "compiler/pipeline/expand_math.h"
@@ -34,6 +36,7 @@ using Key = std::pair<uint32_t, uint64_t>;  // device, hash of code and sizes
 struct Race {
   const loop::Function* function = nullptr;
   std::string name;  // of the kernel
+  uint32_t kernel = 0;  // of the function
   uint32_t device = 0;
   std::optional<uint64_t> cluster;  // whose time this is
   std::vector<ScheduledKernel> candidates;
@@ -72,9 +75,12 @@ class Chooser {
       HY_TRY(CollectRaces());
       HY_TRY(CompileRaces());
       // One at a time and with no compilation beside it: what is timed has the machine for itself.
+      // The first half of the pass compiles the candidates.
+      size_t raced = races_.size();
       for (auto& [key, race] : races_) {
         HY_TRY(GoesOn());
         HY_TRY(RunRace(key, race));
+        state_.Advance(++raced, 2 * races_.size());
       }
     }
     return Settle();
@@ -310,6 +316,7 @@ class Chooser {
       Race& race = races_[item.key];
       race.function = &item.segment->function;
       race.name = item.segment->function.kernels[item.kernel].name;
+      race.kernel = item.kernel;
       race.device = device;
       race.cluster = item.cluster;
       if (!item.is_of_library) race.candidates.push_back(item.first);
@@ -335,10 +342,13 @@ class Chooser {
     for (auto& [key, race] : races_) {
       for (size_t i = 0; i < race.candidates.size(); ++i) work.push_back({&race, i});
     }
+    std::atomic<size_t> done = 0;
     HY_TRY(ForEachInParallel(work.size(), [&](size_t index) -> Status {
       const auto [race, i] = work[index];
-      return CompileCandidate(race->name, race->candidates[i], TargetOf(race->device),
-                              &race->images[i], &race->failures[i]);
+      HY_TRY(CompileCandidate(race->name, race->candidates[i], TargetOf(race->device),
+                              &race->images[i], &race->failures[i]));
+      state_.Advance(++done, 2 * work.size());
+      return OkStatus();
     }));
     for (const auto& [key, race] : races_) {
       const size_t failed =
@@ -356,10 +366,23 @@ class Chooser {
     return OkStatus();
   }
 
-  Measurer::Candidate Describe(const loop::Function& function, const ScheduledKernel& scheduled,
-                               std::span<const uint8_t> code) const {
+  // Content that the kernel takes: an index of any row where it reads indices, as a model would
+  // give it, and of the first few where it computes them from what it reads.
+  static int64_t LeastTooMuch(const std::map<loop::BufferId, loop::IndexBound>& bounds,
+                              loop::BufferId buffer) {
+    const int64_t otherwise = Measurer::Buffer().below;
+    const auto found = bounds.find(buffer);
+    if (found == bounds.end()) return otherwise;
+    const auto& [extent, is_direct] = found->second;
+    return is_direct ? extent : std::min(extent, otherwise);
+  }
+
+  Measurer::Candidate Describe(const Race& race, size_t index) const {
+    const loop::Function& function = *race.function;
+    const ScheduledKernel& scheduled = race.candidates[index];
+    const auto bounds = loop::IndexBoundsOf(function, race.kernel);
     Measurer::Candidate candidate;
-    candidate.code = code;
+    candidate.code = *race.images[index];
     std::map<std::pair<schedule::Binding::Kind, uint32_t>, uint32_t> buffers;
     for (const schedule::Dispatch& dispatch : scheduled.dispatches) {
       Measurer::Dispatch& timed = candidate.dispatches.emplace_back();
@@ -374,6 +397,7 @@ class Chooser {
           case schedule::Binding::Kind::kBuffer: {
             const loop::Buffer& source = function.buffers[binding.index];
             buffer.dtype = source.dtype;
+            buffer.below = LeastTooMuch(bounds, binding.index);
             buffer.is_constant = source.role == loop::BufferRole::kConstant;
             buffer.bytes = (Hint(source.elements) * BitWidth(source.dtype) + 7) / 8;
             break;
@@ -385,6 +409,7 @@ class Chooser {
           case schedule::Binding::Kind::kConstant: {
             const schedule::PackedConstant& packed = scheduled.constants[binding.index];
             buffer.dtype = function.buffers[packed.buffer].dtype;
+            buffer.below = LeastTooMuch(bounds, packed.buffer);
             buffer.bytes = packed.bytes;
             buffer.is_constant = true;
             break;
@@ -402,7 +427,7 @@ class Chooser {
     std::vector<size_t> entrants;
     for (size_t i = 0; i < race.candidates.size(); ++i) {
       if (race.images[i] == nullptr) continue;
-      candidates.push_back(Describe(*race.function, race.candidates[i], *race.images[i]));
+      candidates.push_back(Describe(race, i));
       entrants.push_back(i);
     }
     const Result<std::vector<double>> measured =
@@ -410,8 +435,7 @@ class Chooser {
     const StatusCode code = measured.status().code();
     if (code == StatusCode::kAborted || code == StatusCode::kDeviceLost) return measured.status();
     if (!measured.ok()) {
-      // Random data may not suit the kernel, or the sizes assumed for symbols may not fit: no race
-      // then.
+      // No content may suit the kernel, or the sizes assumed for symbols may not fit: no race then.
       choices_[key] = {
           race.candidates[entrants[0]].record,
           "first by the analytic model, since the race failed: " + measured.status().message(),

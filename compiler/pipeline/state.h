@@ -17,6 +17,7 @@
 #include "compiler/graph/graph.h"
 #include "compiler/kernel/kernel_ir.h"
 #include "compiler/loop/loop_ir.h"
+#include "compiler/pipeline/progress.h"
 #include "compiler/place/problem.h"
 #include "compiler/plan/arena_plan.h"
 #include "compiler/program/program.h"
@@ -66,6 +67,7 @@ struct MemoryAttempt {
 
 struct CompileState {
   const CompileRequest* request = nullptr;  // borrowed; null in hy-opt
+  Progress* progress = nullptr;             // borrowed; null: nobody listens
   graph::Module module;
   std::vector<uint32_t> cluster_of;  // per node: its cluster; after `cluster`
   std::vector<uint32_t> device_of;   // per cluster: its device; after `place`
@@ -87,6 +89,12 @@ struct CompileState {
   Level level = Level::kGraph;
   // Per node name its ONNX op types; after `import`, empty for models that are no ONNX.
   std::map<std::string, std::set<std::string>> op_types;
+
+  // Of the pass that runs, `done` of `count` equal pieces; any thread.
+  void Advance(size_t done, size_t count) const {
+    if (progress != nullptr)
+      progress->Advance(static_cast<double>(done) / static_cast<double>(count));
+  }
 
   void Record(std::string kind, std::string subject, std::string text) {
     program.records.push_back({std::move(kind), std::move(subject), std::move(text)});

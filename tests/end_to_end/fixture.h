@@ -47,18 +47,20 @@ class EndToEnd : public testing::Test {
     return CompileFile(Write("model.onnx", model.str()));
   }
 
-  // For one device and nothing else, timing nothing, past the cache; throws hy::Error.
+  // For one device and nothing else, past the cache, timing nothing unless told to; throws
+  // hy::Error.
   hy::Program CompileFor(const hy::Device& device, const onnx::testing::Message& model,
                          hy_policy on_unsupported_op = HY_POLICY_ERROR,
                          hy_precision precision = HY_PRECISION_AS_GIVEN,
-                         hy_precision io_precision = HY_PRECISION_AS_GIVEN) const {
+                         hy_precision io_precision = HY_PRECISION_AS_GIVEN,
+                         bool tunes = false) const {
     const std::string path = Write("model.onnx", model.str());
     hy_device_t* raw = device.get();
     hy_compile_desc desc = HY_COMPILE_DESC_INIT;
     desc.onnx_path = hy::View(path);
     desc.devices = &raw;
     desc.device_count = 1;
-    desc.disable_tuning = 1;
+    desc.disable_tuning = tunes ? 0 : 1;
     desc.disable_cache = 1;
     desc.on_unsupported_op = on_unsupported_op;
     desc.precision = precision;

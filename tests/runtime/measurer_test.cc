@@ -35,14 +35,33 @@ void NoteRun(int64_t candidate) {
   std::this_thread::sleep_for(std::chrono::milliseconds(plan[std::min(earlier, plan.size() - 1)]));
 }
 
-// An image of one kernel without bindings that calls scalar 1 with scalar 0. x86-64.
-std::vector<uint8_t> CallingImage() {
-  const std::vector<uint8_t> code = {
+// The indices that a kernel found in its binding, and what it takes for the bound of them.
+constexpr int64_t kIndices = 1000;
+std::vector<std::vector<int64_t>> g_found;
+int64_t g_bound = 0;
+
+// A kernel of one binding that reports an index out of range as generated code does.
+void ReadIndices(const CpuDispatchArgs* args) {
+  const auto* indices = static_cast<const int64_t*>(args->bindings[0]);
+  g_found.emplace_back(indices, indices + kIndices);
+  const int64_t largest = *std::max_element(indices, indices + kIndices);
+  if (largest < g_bound || args->error->state != 0) return;
+  args->error->state = 1;
+  args->error->reason = static_cast<uint32_t>(KernelErrorReason::kIndexOutOfRange);
+  args->error->value = largest;
+  args->error->limit = g_bound;
+}
+
+// An image of one kernel that calls scalar 1, with its own arguments when it has bindings, else
+// with scalar 0. x86-64.
+std::vector<uint8_t> CallingImage(uint32_t bindings) {
+  std::vector<uint8_t> code = {
       0x48, 0x8b, 0x47, 0x08,  // mov rax, [rdi+8]: the scalars
       0x48, 0x8b, 0x38,        // mov rdi, [rax]
       0x48, 0x8b, 0x40, 0x08,  // mov rax, [rax+8]
       0xff, 0xe0,              // jmp rax
   };
+  if (bindings > 0) code.erase(code.begin() + 4, code.begin() + 7);
   constexpr size_t kCodeOffset = 4096;
   std::vector<uint8_t> image(kCodeOffset + code.size());
   std::memcpy(&image[kCodeOffset], code.data(), code.size());
@@ -51,6 +70,7 @@ std::vector<uint8_t> CallingImage() {
   entry.name_bytes = 4;
   entry.code_offset = kCodeOffset;
   entry.scalar_count = 2;
+  entry.binding_count = bindings;
   CpuImageHeader header = {};
   header.magic = kCpuImageMagic;
   header.version = kCpuImageVersion;
@@ -69,6 +89,7 @@ class MeasurerTest : public testing::Test {
     EXPECT_TRUE(RegisterAllDrivers(&registry).ok());
     devices_ = {registry.OpenDevice("cpu").value()};
     g_runs.clear();
+    g_found.clear();
   }
   using DriverRegistry = hal::DriverRegistry;
 
@@ -95,7 +116,7 @@ class MeasurerTest : public testing::Test {
     EXPECT_EQ(measurer.candidate_count(), candidates.size());
     return medians.ok() ? *medians : std::vector<double>();
   }
-  const std::vector<uint8_t> image_ = CallingImage();
+  const std::vector<uint8_t> image_ = CallingImage(0);
   std::vector<Ref<hal::Device>> devices_;
 };
 
@@ -196,6 +217,45 @@ TEST_F(MeasurerTest, ACandidateThatTheDeviceRefusesNeverWins) {
   EXPECT_TRUE(std::isfinite((*medians)[1]));
   candidates[1].code = broken;
   EXPECT_EQ(measurer.Measure(0, candidates).status().code(), StatusCode::kDataLoss);
+}
+
+// Where the compiler knows what the kernel takes, the content is that.
+TEST_F(MeasurerTest, IndicesAreBelowTheirBound) {
+  const std::vector<uint8_t> image = CallingImage(1);
+  Measurer::Candidate candidate = Candidate(0);
+  candidate.code = image;
+  candidate.dispatches[0].scalars[1] = reinterpret_cast<int64_t>(&ReadIndices);
+  candidate.dispatches[0].buffers = {0};
+  candidate.buffers = {{kIndices * 8, DType::kI64}};
+  for (const int64_t bound : {1, 2, 300, 70000}) {
+    g_found.clear();
+    g_bound = candidate.buffers[0].below = bound;
+    HalMeasurer measurer(devices_, nullptr);
+    const auto medians = measurer.Measure(0, {&candidate, 1});
+    ASSERT_TRUE(medians.ok()) << medians.status().ToLine();
+    ASSERT_FALSE(g_found.empty());
+    for (const int64_t index : g_found[0]) ASSERT_TRUE(index >= 0 && index < bound) << index;
+    EXPECT_GE(*std::max_element(g_found[0].begin(), g_found[0].end()), bound * 9 / 10 - 1);
+  }
+}
+
+// Where it does not, zeros are tried; the caller goes without a race when these do not suit either.
+TEST_F(MeasurerTest, ARaceWhoseContentIsRefusedIsRunOnZeros) {
+  const std::vector<uint8_t> image = CallingImage(1);
+  Measurer::Candidate candidate = Candidate(0);
+  candidate.code = image;
+  candidate.dispatches[0].scalars[1] = reinterpret_cast<int64_t>(&ReadIndices);
+  candidate.dispatches[0].buffers = {0};
+  candidate.buffers = {{kIndices * 8, DType::kI64}};
+  g_bound = 2;  // the content goes to 3
+  HalMeasurer measurer(devices_, nullptr);
+  const auto medians = measurer.Measure(0, {&candidate, 1});
+  ASSERT_TRUE(medians.ok()) << medians.status().ToLine();
+  EXPECT_TRUE(std::isfinite((*medians)[0]));
+  EXPECT_NE(g_found.front(), std::vector<int64_t>(kIndices));
+  EXPECT_EQ(g_found.back(), std::vector<int64_t>(kIndices));
+  g_bound = 0;
+  EXPECT_EQ(measurer.Measure(0, {&candidate, 1}).status().code(), StatusCode::kOutOfRange);
 }
 
 TEST_F(MeasurerTest, ARaceCanBeStopped) {
