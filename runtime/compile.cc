@@ -114,6 +114,13 @@ std::string NameOf(const CompileSource& source) {
   return source.path.empty() ? DisplayName(source) : source.path;
 }
 
+// What of the whole the compiler is; the rest is to load the program, and to time its plan.
+double CompilerShare(const CompileJob& job) { return job.verify_plan ? 0.5 : 0.95; }
+
+void TellProgress(const CompileJob& job, std::string_view phase, double fraction) {
+  if (job.progress) job.progress(phase, fraction);
+}
+
 std::vector<program::Device> DescribeDevices(const CompileJob& job) {
   std::vector<program::Device> devices;
   for (const Ref<hal::Device>& device : job.devices) {
@@ -182,7 +189,11 @@ Result<program::Program> CompileNow(const Instance& instance, const CompileJob& 
   }
   request.judge_memory = MakeMemoryJudge(job.devices, CapsOf(job));
   if (job.replan) request.timings = &measurer;
-  request.progress = job.progress;
+  if (job.progress) {
+    request.progress = [&job](std::string_view phase, double fraction) {
+      job.progress(phase, fraction * CompilerShare(job));
+    };
+  }
   request.should_stop = job.should_stop;
   HY_ASSIGN(CompileResult result, compiler->compile(request));
   for (const PhaseTime& phase : result.phases) phases.push_back({phase.phase, phase.seconds});
@@ -330,6 +341,11 @@ void WarnOfUnmatchedWishes(const Instance& instance, const program::Program& pro
       instance.Log(LogLevel::kWarning, record.text);
     }
   }
+}
+
+CompileJob WithoutProgress(CompileJob job) {
+  job.progress = nullptr;
+  return job;
 }
 
 // What the program compiles with later, when the callbacks of the call are gone.
@@ -494,6 +510,7 @@ Result<std::shared_ptr<LoadedProgram>> CompileOnce(const std::shared_ptr<Instanc
     }
   }
   std::vector<Ref<hal::Device>> devices = DevicesOf(*program, job);
+  TellProgress(job, "load", CompilerShare(job));
   HY_ASSIGN(auto loaded,
             LoadSaved(instance, std::move(*program), std::move(devices), std::move(phases)));
   if (job.warns_of_fallbacks) WarnOfFallbacks(*instance, loaded->program());
@@ -507,7 +524,8 @@ Result<std::shared_ptr<LoadedProgram>> CompileOnce(const std::shared_ptr<Instanc
         [instance, later = WithoutCallbacks(asked)] { return Compile(instance, later); });
   }
   if (job.verify_plan) {
-    HY_ASSIGN(auto kept, VerifyPlan(instance, asked, loaded));
+    TellProgress(job, "verify-plan", CompilerShare(job) + 0.05);
+    HY_ASSIGN(auto kept, VerifyPlan(instance, WithoutProgress(asked), loaded));
     if (kept != loaded) return kept;  // compiled by a job of its own
   }
   if (job.options.symbol_values.empty()) {
@@ -530,6 +548,14 @@ Result<std::shared_ptr<LoadedProgram>> CompileOnce(const std::shared_ptr<Instanc
 }  // namespace
 
 Result<std::shared_ptr<LoadedProgram>> Compile(std::shared_ptr<Instance> instance, CompileJob job) {
+  double told = 0;
+  if (job.progress) {
+    job.progress = [&told, tell = std::move(job.progress)](std::string_view phase,
+                                                           double fraction) {
+      told = std::max(told, fraction);
+      tell(phase, told);
+    };
+  }
   const auto count_lost = [&job] {
     return std::count_if(job.devices.begin(), job.devices.end(),
                          [](const Ref<hal::Device>& device) { return !device->health().ok(); });
@@ -540,6 +566,7 @@ Result<std::shared_ptr<LoadedProgram>> Compile(std::shared_ptr<Instance> instanc
     // Once more without the devices that were lost meanwhile, as the policy says.
     if (made.status().code() != StatusCode::kDeviceLost || count_lost() == lost ||
         instance->options().on_missing_device == FallbackPolicy::kError) {
+      if (made.ok()) TellProgress(job, "done", 1);
       return made;
     }
   }

@@ -2,6 +2,7 @@
 // The last pass: compiles the kernels that no race has compiled. An executable of many kernels
 // becomes several images, compiled at the same time; each is self-contained.
 #include <algorithm>
+#include <atomic>
 
 #include "base/parallel.h"
 #include "compiler/codegen/codegen.h"
@@ -43,11 +44,13 @@ Status GenerateCode(CompileState& state) {
     if (!whole.code.empty()) executables[base].code = std::move(whole.code);
   }
 
+  std::atomic<size_t> done = 0;
   HY_TRY(ForEachInParallel(executables.size(), [&](size_t i) -> Status {
     if (!executables[i].code.empty()) return OkStatus();
     if (state.request != nullptr) HY_TRY(state.request->GoesOn());
     const Target& target = state.program.devices[executables[i].device].target;
     HY_ASSIGN(executables[i].code, EmitImage(modules[i], target));
+    state.Advance(++done, executables.size());
     return OkStatus();
   }));
 

@@ -341,13 +341,13 @@ constexpr Pass kPasses[] = {
     {"in-place", "writes values where the ones they replace stood", WriteInPlace, kLowered, 0,
      Level::kLoop, Level::kLoop, true},
     {"schedule", "tiles, vectorises and distributes every loop nest", ScheduleKernels, kLowered,
-     kScheduled, Level::kLoop, Level::kKernel},
+     kScheduled, Level::kLoop, Level::kKernel, false, 150, 10},
     {"expand-math", "writes transcendentals as arithmetic", ExpandMath, kScheduled, 0,
      Level::kKernel, Level::kKernel},
     {"assemble", "packs constants, plans memory and orders the commands", Assemble, kScheduled,
      kAssembled, Level::kKernel, Level::kProgram},
     {"codegen", "compiles the kernels", GenerateCode, kAssembled, kCompiled, Level::kProgram,
-     Level::kProgram},
+     Level::kProgram, false, 10, 60},
 };
 
 // The first pass that runs before what it needs, or -1.
@@ -378,11 +378,13 @@ Result<CompileResult> Compile(const CompileRequest& request) {
   HY_ASSIGN(const RunOptions options, RunOptionsFromEnvironment());
   CompileResult result;
   CompileState state;
+  Progress progress(request.progress);
   std::optional<MemoryAttempt> attempt = MemoryAttempt();
   double lost_seconds = 0;
   for (uint32_t attempts = 1; attempt; ++attempts) {
     state = {};
     state.request = &request;
+    state.progress = &progress;
     state.program.devices = request.devices;
     state.program.model_name = request.path;
     state.memory_attempt = *attempt;

@@ -40,6 +40,10 @@ struct Pass {
   Level level_before = Level::kGraph;
   Level level_after = Level::kGraph;
   bool can_disable = false;  // an optimisation: the result is the same without it
+  // What a large model spends on it, for the progress that is told: of all passes, where schedules
+  // race, and where they do not.
+  int weight_raced = 1;
+  int weight = 1;
 };
 
 std::span<const Pass> Passes();

@@ -72,6 +72,21 @@ class Dumper {
   std::string last_;
 };
 
+// What of the whole passes in front of pass `end` are, where those of `options` are left out.
+double ShareBefore(size_t end, const CompileState& state, const RunOptions& options) {
+  const bool races =
+      state.request != nullptr && state.request->options.tune && state.request->measurer != nullptr;
+  int before = 0, all = 0;
+  for (size_t i = 0; i < Passes().size(); ++i) {
+    const Pass& pass = Passes()[i];
+    if (options.disabled.count(pass.name)) continue;
+    const int weight = races ? pass.weight_raced : pass.weight;
+    all += weight;
+    if (i < end) before += weight;
+  }
+  return static_cast<double>(before) / all;
+}
+
 }  // namespace
 
 const Pass* FindPass(std::string_view name) {
@@ -121,9 +136,9 @@ Status RunPasses(CompileState& state, const RunOptions& options, std::string_vie
     is_started = is_started || pass.name == first;
     if (!is_started || options.disabled.count(pass.name)) continue;
     if (state.request != nullptr) HY_TRY(state.request->GoesOn());
-    if (state.request != nullptr && state.request->progress) {
-      state.request->progress(pass.name,
-                              static_cast<double>(i) / static_cast<double>(passes.size()));
+    if (state.progress != nullptr) {
+      state.progress->Begin(pass.name, ShareBefore(i, state, options),
+                            ShareBefore(i + 1, state, options));
     }
     const auto start = std::chrono::steady_clock::now();
     HY_TRY(pass.run(state));
