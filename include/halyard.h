@@ -496,10 +496,13 @@ typedef struct hy_graph_attribute {
 HY_API HY_NODISCARD hy_result hy_graph_create(hy_instance_t* instance, hy_graph_t** out_graph);
 /* Any thread; cannot fail. */
 HY_API void hy_graph_release(hy_graph_t* graph);
-/* Declares a named size with its range; afterwards dims may name it. `multiple_of` is at least 1. */
+/* Declares a named size with its range; from then on dims and attributes of kind EXPRS may name it.
+ * `multiple_of` is at least 1. HY_INVALID_ARGUMENT for a name that is declared already. */
 HY_API HY_NODISCARD hy_result hy_graph_symbol(hy_graph_t* graph, hy_string name, int64_t min, int64_t max,
                                               int64_t multiple_of);
-/* Adds an input. `dims` is text such as "n, 3, 224, 224", "" for a scalar. The name is unique. */
+/* Adds an input. `dims` is text such as "n, 3, 2*n + 1, 224", "" for a scalar: numbers, declared symbols, +, -, *,
+ * parentheses and min, max, mod, floordiv of two. The name is unlike those of all other inputs, constants and nodes.
+ * HY_INVALID_ARGUMENT quotes dims that are no sizes or name a symbol that is not declared. */
 HY_API HY_NODISCARD hy_result hy_graph_input(hy_graph_t* graph, hy_string name, hy_dtype dtype,
                                              hy_string dims, hy_value* out_value);
 /* Adds a constant, row-major and packed. The bytes are copied when `release` is NULL; otherwise they are
@@ -508,14 +511,21 @@ HY_API HY_NODISCARD hy_result hy_graph_constant(hy_graph_t* graph, hy_string nam
                                                 const int64_t* dims, size_t rank, const void* data,
                                                 size_t size_bytes, void (*release)(void* context),
                                                 void* release_context, hy_value* out_value);
-/* Adds a node. Operands and attributes are checked by hy_graph_verify and by compiling. `name` appears in
- * reports and errors; empty: one is made. `results` receives result_count values. */
+/* Adds a node. Whether the op takes such operands and attributes is checked by hy_graph_verify and by compiling. An
+ * attribute has the kind that docs/ops.md names; INT is taken for FLOAT, INTS for FLOATS or EXPRS, and nothing else.
+ * `name` appears in reports and errors and is unlike all others of the graph; empty: one is made. `results` receives
+ * result_count values. */
 HY_API HY_NODISCARD hy_result hy_graph_op(hy_graph_t* graph, hy_string op, hy_string name,
                                           const hy_value* operands, size_t operand_count,
                                           const hy_graph_attribute* attributes, size_t attribute_count,
                                           hy_value* results, size_t result_count);
 /* Makes a value an output, under a name of its own. */
 HY_API HY_NODISCARD hy_result hy_graph_output(hy_graph_t* graph, hy_string name, hy_value value);
+/* Takes back what the last call that succeeded added to the graph, a symbol, input, constant, node or output; called
+ * again, what was added before it. So a node that hy_graph_verify refuses can be replaced. Values that go with it are
+ * no values any more, and their numbers and names may be given again; a borrowed constant is released.
+ * HY_FAILED_PRECONDITION when the graph is empty. */
+HY_API HY_NODISCARD hy_result hy_graph_undo(hy_graph_t* graph);
 /* Types and shapes of the whole graph. Opens the compiler library: HY_UNAVAILABLE without it.
  * HY_INVALID_ARGUMENT names the node that is wrong. */
 HY_API HY_NODISCARD hy_result hy_graph_verify(hy_graph_t* graph);
@@ -589,6 +599,8 @@ typedef struct hy_compile_desc {
   uint32_t disable_tuning;       /* 1: schedules are chosen by the model, nothing is timed */
   uint32_t disable_cache;        /* 1: neither read nor write the cache folder */
   uint32_t fast_reductions;      /* 1: results may depend on the thread count */
+  /* May be NULL. Called on the calling thread as passes of the compiler begin and as pieces of the long ones are
+   * done. `fraction` of the whole never falls; the last call of a compile that succeeds says 1. */
   void (*progress)(void* context, hy_string phase, double fraction);
   void* progress_context;
   hy_precision precision;
@@ -949,6 +961,7 @@ typedef struct hy_api {
   hy_result (*devices_probe)(hy_instance_t*, hy_device_t* const*, size_t, const hy_probe_desc*,
                              hy_report_format, hy_writer, void*);
   hy_result (*event_command_times)(hy_event_t*, hy_command_time*, size_t*);
+  hy_result (*graph_undo)(hy_graph_t*);
 } hy_api;
 
 /* Fills the table, of which the caller sets struct_size, type and next: as many functions as fit, NULL

@@ -294,6 +294,7 @@ class Graph : public Handle<hy_graph_t, hy_graph_release> {
   void Output(std::string_view name, hy_value value) const {
     Check(hy_graph_output(get(), View(name), value));
   }
+  void Undo() const { Check(hy_graph_undo(get())); }
   void Verify() const { Check(hy_graph_verify(get())); }
 };
 

@@ -7,7 +7,9 @@
 #include <cstring>
 
 #include "base/hash.h"
+#include "base/near_names.h"
 #include "base/quantity.h"
+#include "compiler/expr/expr.h"
 
 namespace halyard::runtime {
 namespace {
@@ -30,14 +32,20 @@ std::string Quote(std::string_view text) {
 std::string FormatAttribute(const GraphRecord::Attribute& attribute) {
   struct Visitor {
     std::string operator()(int64_t value) const { return fmt::format("{}", value); }
-    std::string operator()(double value) const { return fmt::format("{}", value); }
+    // Never read back as an integer.
+    std::string operator()(double value) const {
+      std::string text = fmt::format("{}", value);
+      return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;
+    }
     std::string operator()(const std::string& value) const { return Quote(value); }
     std::string operator()(DType value) const { return std::string(FormatDType(value)); }
     std::string operator()(const std::vector<int64_t>& values) const {
       return fmt::format("[{}]", fmt::join(values, ", "));
     }
     std::string operator()(const std::vector<double>& values) const {
-      return fmt::format("[{}]", fmt::join(values, ", "));
+      std::string list;
+      for (const double value : values) list += (list.empty() ? "" : ", ") + (*this)(value);
+      return "[" + list + "]";
     }
     std::string operator()(const GraphRecord::Expressions& value) const {
       return "[" + value.text + "]";
@@ -47,7 +55,7 @@ std::string FormatAttribute(const GraphRecord::Attribute& attribute) {
 }
 
 // Sizes are pasted into the text; what could end a list early is refused where it enters.
-Status CheckExpressions(std::string_view text) {
+Status CheckCharacters(std::string_view text) {
   for (const char c : text) {
     if (std::isalnum(static_cast<unsigned char>(c)) != 0 || std::strchr("_.+-*(), ", c) != nullptr)
       continue;
@@ -57,6 +65,22 @@ Status CheckExpressions(std::string_view text) {
         text, c);
   }
   return OkStatus();
+}
+
+// "a, min(b, 2)" as " a" and "min(b, 2)"; nothing for blank text.
+std::vector<std::string_view> SplitSizes(std::string_view text) {
+  std::vector<std::string_view> parts;
+  if (text.find_first_not_of(' ') == std::string_view::npos) return parts;
+  int depth = 0;
+  size_t start = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size() && text[i] == '(') ++depth;
+    if (i < text.size() && text[i] == ')') --depth;
+    if (i < text.size() && (text[i] != ',' || depth > 0)) continue;
+    parts.push_back(text.substr(start, i - start));
+    start = i + 1;
+  }
+  return parts;
 }
 
 // Dims could not name anything else, or would mean something else by it.
@@ -120,21 +144,55 @@ std::shared_ptr<const graph::ByteSource> MakeByteSource(const void* data, size_t
   return std::make_shared<HostBytes>(data, size_bytes, release, context);
 }
 
-Status GraphRecord::TakeName(std::string_view name) {
-  if (name.empty())
-    return InvalidArgument("The name is empty; every input, constant and value has one.");
-  if (!names_.emplace(name).second) return InvalidArgument("The name '{}' is taken.", name);
-  return OkStatus();
-}
-
-Result<GraphRecord::Value> GraphRecord::NewValue(std::string_view name) {
-  if (value_names_.size() >= kMaxNodes) {
+Status GraphRecord::CheckNewNames(std::span<const std::string> names) const {
+  if (names.size() > kMaxNodes - value_names_.size()) {
     return OutOfRange("The graph has {}; no more are possible.",
                       Counted(value_names_.size(), "value"));
   }
-  HY_TRY(TakeName(name));
-  value_names_.emplace_back(name);
+  for (const std::string& name : names) {
+    if (name.empty())
+      return InvalidArgument("The name is empty; every input, constant and value has one.");
+    if (names_.count(name) != 0) {
+      return InvalidArgument(
+          "The name '{}' is taken; inputs, constants and nodes of a graph have different names.",
+          name);
+    }
+  }
+  return OkStatus();
+}
+
+GraphRecord::Value GraphRecord::NewValue(std::string name) {
+  names_.insert(name);
+  value_names_.push_back(std::move(name));
   return static_cast<Value>(value_names_.size() - 1);
+}
+
+Status GraphRecord::CheckSizes(std::string_view text, bool are_dims) const {
+  HY_TRY(CheckCharacters(text));
+  ExprArena exprs;
+  std::string unknown;
+  const auto resolve = [&](std::string_view name) -> std::optional<Expr> {
+    const bool is_known = std::any_of(symbols_.begin(), symbols_.end(),
+                                      [&](const Symbol& symbol) { return symbol.name == name; });
+    if (!is_known && unknown.empty()) unknown = name;
+    return std::nullopt;
+  };
+  for (const std::string_view part : SplitSizes(text)) {
+    const Result<Expr> size = exprs.Parse(part, resolve);
+    if (!size.ok())
+      return size.status().WithContext(fmt::format("reading the sizes '{}'", text.substr(0, 200)));
+    if (const auto value = exprs.AsConst(*size); are_dims && value && *value < 0) {
+      return InvalidArgument("The sizes '{}' have a dimension of {}; the least is 0.", text,
+                             *value);
+    }
+  }
+  if (unknown.empty()) return OkStatus();
+  std::vector<std::string> known;
+  for (const Symbol& symbol : symbols_) known.push_back(symbol.name);
+  return InvalidArgument(
+      "The sizes '{}' name the symbol '{}', which hy_graph_symbol has not declared; declared are "
+      "{}.",
+      text, unknown, NamesLike(unknown, known));
 }
 
 Status GraphRecord::AddSymbol(std::string_view name, int64_t min, int64_t max,
@@ -156,14 +214,18 @@ Status GraphRecord::AddSymbol(std::string_view name, int64_t min, int64_t max,
     if (symbol.name == name) return InvalidArgument("Symbol '{}' exists already.", name);
   }
   symbols_.push_back({std::string(name), min, max, multiple_of});
+  history_.push_back(Kind::kSymbol);
   return OkStatus();
 }
 
 Result<GraphRecord::Value> GraphRecord::AddInput(std::string_view name, DType dtype,
                                                  std::string_view dims) {
-  HY_TRY(CheckExpressions(dims));
-  HY_ASSIGN(const Value value, NewValue(name));
-  inputs_.push_back({std::string(name), dtype, std::string(dims), value});
+  HY_TRY(CheckSizes(dims, /*are_dims=*/true));
+  const std::string names[] = {std::string(name)};
+  HY_TRY(CheckNewNames(names));
+  const Value value = NewValue(names[0]);
+  inputs_.push_back({names[0], dtype, std::string(dims), value});
+  history_.push_back(Kind::kInput);
   return value;
 }
 
@@ -185,7 +247,9 @@ Result<GraphRecord::Value> GraphRecord::AddConstant(
     return InvalidArgument("Constant '{}' has {}; its dtype and dims need {}.", name,
                            Counted(bytes->size_bytes(), "byte"), size);
   }
-  HY_ASSIGN(const Value value, NewValue(name));
+  const std::string names[] = {std::string(name)};
+  HY_TRY(CheckNewNames(names));
+  const Value value = NewValue(names[0]);
   Node node;
   node.op = "constant";
   node.name = name;
@@ -198,6 +262,7 @@ Result<GraphRecord::Value> GraphRecord::AddConstant(
   node.dims = std::move(dims);
   constant_bytes_.emplace(node.constant, std::move(bytes));
   nodes_.push_back(std::move(node));
+  history_.push_back(Kind::kNode);
   return value;
 }
 
@@ -224,7 +289,7 @@ Result<std::vector<GraphRecord::Value>> GraphRecord::AddOp(
   }
   for (const auto& [key, attribute] : attributes) {
     if (const auto* exprs = std::get_if<Expressions>(&attribute))
-      HY_TRY_CONTEXT(CheckExpressions(exprs->text), "reading attribute '{}'", key);
+      HY_TRY_CONTEXT(CheckSizes(exprs->text, /*are_dims=*/false), "reading attribute '{}'", key);
     const auto is_word = [](char c) {
       return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
     };
@@ -235,16 +300,17 @@ Result<std::vector<GraphRecord::Value>> GraphRecord::AddOp(
   std::string base(name.empty() ? op : name);
   while (name.empty() && names_.count(base) != 0)
     base = fmt::format("{}_{}", op, value_names_.size());
+  std::vector<std::string> names = {base};
+  for (size_t i = 1; i < result_count; ++i) names.push_back(fmt::format("{}.{}", base, i));
+  HY_TRY(CheckNewNames(names));
   Node node;
   node.op = op;
   node.name = base;
   node.operands = std::move(operands);
   node.attributes = std::move(attributes);
-  for (size_t i = 0; i < result_count; ++i) {
-    HY_ASSIGN(const Value value, NewValue(i == 0 ? base : fmt::format("{}.{}", base, i)));
-    node.results.push_back(value);
-  }
+  for (std::string& one : names) node.results.push_back(NewValue(std::move(one)));
   nodes_.push_back(node);
+  history_.push_back(Kind::kNode);
   return std::move(node.results);
 }
 
@@ -258,6 +324,41 @@ Status GraphRecord::AddOutput(std::string_view name, Value value) {
     if (other == name) return InvalidArgument("Output '{}' exists already.", name);
   }
   outputs_.emplace_back(name, value);
+  history_.push_back(Kind::kOutput);
+  return OkStatus();
+}
+
+Status GraphRecord::Undo() {
+  if (history_.empty()) return FailedPrecondition("The graph is empty; nothing can be taken back.");
+  const Kind kind = history_.back();
+  history_.pop_back();
+  size_t values = 0;
+  switch (kind) {
+    case Kind::kSymbol:
+      symbols_.pop_back();
+      break;
+    case Kind::kInput:
+      inputs_.pop_back();
+      values = 1;
+      break;
+    case Kind::kOutput:
+      outputs_.pop_back();
+      break;
+    case Kind::kNode: {
+      const Node node = std::move(nodes_.back());
+      nodes_.pop_back();
+      values = node.results.size();
+      const bool is_shared = std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& other) {
+        return other.constant == node.constant;
+      });
+      if (!is_shared) constant_bytes_.erase(node.constant);
+      break;
+    }
+  }
+  for (; values > 0; --values) {
+    names_.erase(value_names_.back());
+    value_names_.pop_back();
+  }
   return OkStatus();
 }
 

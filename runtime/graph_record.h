@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -37,6 +38,9 @@ class GraphRecord {
                                    std::vector<std::pair<std::string, Attribute>> attributes,
                                    size_t result_count);
   Status AddOutput(std::string_view name, Value value);
+  // Takes back what the last of these calls that succeeded added. FAILED_PRECONDITION when there is
+  // nothing; a call that failed added nothing.
+  Status Undo();
 
   // Graph IR text. Constants stand in it as "#hash"; their bytes are in constants() under those 16
   // digits. INVALID_ARGUMENT when there is no output.
@@ -64,9 +68,14 @@ class GraphRecord {
     DType dtype = DType::kInvalid;
     std::vector<int64_t> dims;
   };
-  Status TakeName(std::string_view name);
-  Result<Value> NewValue(std::string_view name);
+  enum class Kind : uint8_t { kSymbol, kInput, kNode, kOutput };
 
+  Status CheckNewNames(std::span<const std::string> names) const;
+  Value NewValue(std::string name);
+  // The sizes of a comma-separated list, each an expression over declared symbols.
+  Status CheckSizes(std::string_view text, bool are_dims) const;
+
+  std::vector<Kind> history_;  // of what was added
   std::vector<Symbol> symbols_;
   std::vector<Input> inputs_;
   std::vector<Node> nodes_;

@@ -187,6 +187,10 @@ hy_result hy_graph_output(hy_graph_t* graph, hy_string name, hy_value value) {
   });
 }
 
+hy_result hy_graph_undo(hy_graph_t* graph) {
+  return WithGraph(graph, [](GraphRecord& record) -> Status { return record.Undo(); });
+}
+
 hy_result hy_graph_verify(hy_graph_t* graph) {
   return WithGraph(graph, [&](GraphRecord& record) -> Status {
     CompileSource source;

@@ -172,7 +172,9 @@ TEST_P(FailingInside, GraphsAreOnlyReleasedAfterwards) {
     t_has_thrown = false;
     t_countdown = n;
     t_throws = GetParam();
-    hy_result result = hy_graph_input(raw, hy::View("x"), HY_DTYPE_F32, hy::View("n, 2"), &x);
+    hy_result result = hy_graph_symbol(raw, hy::View("n"), 1, 100, 1);
+    if (result == HY_OK)
+      result = hy_graph_input(raw, hy::View("x"), HY_DTYPE_F32, hy::View("n, 2"), &x);
     if (result == HY_OK) {
       is_constant_given = true;
       result = hy_graph_constant(

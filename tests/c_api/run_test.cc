@@ -489,7 +489,7 @@ TEST_F(CApiRunTest, GraphsAreRecordedAndVerified) {
   hy_value value = 77;
   EXPECT_EQ(hy_graph_input(graph.get(), hy::View("x"), HY_DTYPE_F32, hy::View("n"), &value),
             HY_INVALID_ARGUMENT);
-  EXPECT_THAT(LastError(), testing::HasSubstr("The name 'x' is taken."));
+  EXPECT_THAT(LastError(), testing::HasSubstr("The name 'x' is taken; "));
   EXPECT_EQ(hy_graph_input(graph.get(), hy::View("x2"), HY_DTYPE_F32, hy::View("n]) -> ("), &value),
             HY_INVALID_ARGUMENT);
   EXPECT_THAT(LastError(), testing::HasSubstr("the character ']'; "));
@@ -552,7 +552,93 @@ TEST_F(CApiRunTest, GraphsAreRecordedAndVerified) {
   EXPECT_THAT(refusal("a-b", "n1", 1), testing::HasSubstr("The op is 'a-b'; letters, digits"));
   EXPECT_THAT(refusal("constant", "n1", 1), testing::HasSubstr("hy_graph_constant"));
   attribute.name = hy::View("axis");
-  EXPECT_THAT(refusal("neg", "w", 1), testing::StartsWith("The name 'w' is taken."));
+  EXPECT_THAT(refusal("neg", "w", 1), testing::StartsWith("The name 'w' is taken; "));
+}
+
+// At the call, in the caller's own words: at compile time only lines of a text that it never saw
+// would be left.
+TEST_F(CApiRunTest, SizesAreCheckedWhereTheyAreGiven) {
+  const auto graph = hy::Graph::Create(instance_);
+  hy_value x = HY_VALUE_NONE;
+  const auto refusal = [&](const char* dims) {
+    EXPECT_EQ(hy_graph_input(graph.get(), hy::View("x"), HY_DTYPE_F32, hy::View(dims), &x),
+              HY_INVALID_ARGUMENT)
+        << dims;
+    return LastError();
+  };
+  EXPECT_EQ(refusal("batch"),
+            "The sizes 'batch' name the symbol 'batch', which hy_graph_symbol has not declared; "
+            "declared are none. (while adding input 'x')");
+  graph.Symbol("batch", 1, 8);
+  graph.Symbol("seq", 1, 8);
+  EXPECT_EQ(refusal("3, batsh"),
+            "The sizes '3, batsh' name the symbol 'batsh', which hy_graph_symbol has not declared; "
+            "declared are 'batch', 'seq'. (while adding input 'x')");
+  EXPECT_THAT(refusal("2, max(batch, sec)"), testing::HasSubstr("the symbol 'sec', which"));
+  EXPECT_EQ(
+      refusal("batch, -3"),
+      "The sizes 'batch, -3' have a dimension of -3; the least is 0. (while adding input 'x')");
+  for (const char* bad : {"batch,", ",", "batch,,3", "2*", "(batch", "batch)", "batch seq", "1.5",
+                          "min(batch)", "max", "9223372036854775808"}) {
+    EXPECT_THAT(refusal(bad), testing::HasSubstr("reading the sizes '" + std::string(bad) + "'"));
+  }
+  const hy_value good = graph.Input("x", HY_DTYPE_F32, " batch , max(seq, 2*batch) - 1, 3 ");
+
+  hy_graph_attribute shape = HY_GRAPH_ATTRIBUTE_INIT;
+  shape.name = hy::View("shape");
+  shape.kind = HY_ATTRIBUTE_EXPRS;
+  shape.string_value = hy::View("batch, zeq");
+  EXPECT_EQ(
+      hy_graph_op(graph.get(), hy::View("reshape"), hy::View("r"), &good, 1, &shape, 1, &x, 1),
+      HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("The sizes 'batch, zeq' name the symbol 'zeq'"));
+}
+
+// What a graph came to by its calls is what it comes to without those that were taken back or that
+// failed.
+TEST_F(CApiRunTest, CallsCanBeTakenBack) {
+  const auto graph = hy::Graph::Create(instance_);
+  EXPECT_EQ(hy_graph_undo(graph.get()), HY_FAILED_PRECONDITION);
+  EXPECT_EQ(LastError(), "The graph is empty; nothing can be taken back.");
+  graph.Symbol("n", 1, 8);
+  graph.Undo();
+  graph.Symbol("n", 2, 9);
+  const hy_value x = graph.Input("x", HY_DTYPE_F32, "n");
+  int released = 0;
+  const float bytes[1] = {1};
+  const auto add_constant = [&](const char* name) {
+    hy_value value = HY_VALUE_NONE;
+    EXPECT_EQ(hy_graph_constant(
+                  graph.get(), hy::View(name), HY_DTYPE_F32, nullptr, 0, bytes, 4,
+                  [](void* c) { ++*static_cast<int*>(c); }, &released, &value),
+              HY_OK);
+    return value;
+  };
+  const hy_value one = add_constant("one");
+  EXPECT_EQ(add_constant("again"), one + 1);
+  EXPECT_EQ(released, 1) << "equal constants are kept once";
+  graph.Undo();
+  EXPECT_EQ(released, 1) << "the other one still uses the bytes";
+  graph.Undo();
+  EXPECT_EQ(released, 2);
+
+  // A node of which one name is taken leaves nothing behind.
+  graph.Op("neg", {x}, {}, "cut.1");
+  hy_value two[2] = {};
+  EXPECT_EQ(hy_graph_op(graph.get(), hy::View("split"), hy::View("cut"), &x, 1, nullptr, 0, two, 2),
+            HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::StartsWith("The name 'cut.1' is taken; "));
+  const hy_value y = graph.Op("neg", {x}, {}, "cut");
+  EXPECT_EQ(y, 2u);
+
+  const hy_value wrong = graph.Op("nonsense", {x}, {}, "w");
+  graph.Output("y", wrong);
+  EXPECT_EQ(hy_graph_verify(graph.get()), HY_INVALID_ARGUMENT);
+  graph.Undo();
+  graph.Undo();
+  EXPECT_EQ(graph.Op("neg", {y}, {}, "w"), wrong) << "names and numbers are free again";
+  graph.Output("y", wrong);
+  graph.Verify();
 }
 
 TEST_F(CApiRunTest, SymbolsHaveNamesThatSizesCanSayAndSomeValue) {
