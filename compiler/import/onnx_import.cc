@@ -151,7 +151,7 @@ std::string FormatSupportedOps() {
       "strings are not supported. Model-local functions are inlined. Where no kernels are "
       "generated "
       "the interpreter computes, and `halyard explain` names the nodes: If and Loop that are not "
-      "decided while compiling, NonZero, remainders of f64, sorting along more than 8192 "
+      "decided while compiling, remainders of f64, sorting along more than 8192 "
       "elements.\n\n"
       "`cmake --build --preset dev --target onnx_cases` builds a program that runs folders of "
       "ONNX's own test "

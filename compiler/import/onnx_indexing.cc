@@ -81,8 +81,27 @@ std::vector<V> ImportTensorScatter(NodeContext& c) {
                {{"axis", axis}, {"reduction", std::string("none")}})};
 }
 
+// The rows of indices, one for each axis, of what is not 0 in a tensor that is known.
+V KnownNonZero(NodeContext& c, const Tensor& x) {
+  std::vector<int64_t> found;  // flat
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    const bool is_set = IsFloat(x.dtype) ? graph::LoadFloat(x, i) != 0 : graph::LoadInt(x, i) != 0;
+    if (is_set) found.push_back(i);
+  }
+  std::vector<int64_t> rows;
+  int64_t inner = x.elements();
+  for (const int64_t dim : x.dims) {
+    inner = dim == 0 ? 0 : inner / dim;
+    for (const int64_t at : found) rows.push_back(at / inner % dim);
+  }
+  const auto count = static_cast<int64_t>(found.size());
+  return c.ReshapeTo(c.Ints64(rows),
+                     {c.Const(static_cast<int64_t>(x.dims.size())), c.Const(count)});
+}
+
 V NonZero(NodeContext& c, V x) {
   if (!c.ok()) return {&c, kNone};
+  if (const std::optional<Tensor> known = c.Known(x)) return KnownNonZero(c, *known);
   const std::string& name = c.node.output.empty() ? c.node.name : c.node.output[0];
   std::string symbol = "count_";
   for (const char letter : name)
@@ -189,7 +208,9 @@ std::vector<V> ImportReverseSequence(NodeContext& c) {
   return {c.Op("gather_elements", {x, at}, {{"axis", time_axis}})};
 }
 
-constexpr std::string_view kCounted = "how many elements are chosen must be known before the run";
+constexpr std::string_view kCounted =
+    "of constants and shapes: how many are found decides a size, and sizes that only data decide "
+    "are refused when compiled";
 
 constexpr ImportRow kIndexingRows[] = {
     {"Compress", 9, 0, 2, 2, 1, "axis", ImportCompress, kCounted},

@@ -146,6 +146,7 @@ std::vector<V> ImportSplit(NodeContext& c) {
   const Expr dim = c.Dims(x)[static_cast<size_t>(axis)];
   const auto outputs = static_cast<int64_t>(c.node.output.size());
   std::vector<Expr> sizes;
+  bool is_whole = false;  // the parts are all of the axis, whatever its size
   if (c.HasAttribute("split")) {
     const std::vector<int64_t> split = c.Ints("split");
     sizes = c.Consts(split);
@@ -158,17 +159,22 @@ std::vector<V> ImportSplit(NodeContext& c) {
                              Counted(outputs, "output")));
       return {};
     }
-    const std::optional<int64_t> total = c.exprs().AsConst(dim);
-    if (!total.has_value() && !c.exprs().KnownMultipleOf(dim, parts)) {
-      c.Fail(Unimplemented("Dim {} is not known to be a multiple of {} parts.",
-                           c.exprs().Format(dim), parts));
+    // Only where their number is an attribute may the last part be smaller.
+    const bool are_equal = !c.HasAttribute("num_outputs");
+    const int64_t total = c.exprs().AsConst(dim).value_or(0);
+    if (are_equal && total % parts != 0) {
+      c.Fail(InvalidArgument("Dim {} of axis {} has no {} equal parts.", total, axis, parts));
       return {};
     }
-    const Expr size = c.exprs().CeilDiv(dim, c.Const(parts));
-    Expr rest = dim;
-    for (int64_t i = 0; i < parts; ++i) {
-      sizes.push_back(c.exprs().Max(c.Const(0), c.exprs().Min(size, rest)));
-      rest = c.exprs().Sub(rest, sizes.back());
+    if (are_equal) {
+      sizes.assign(static_cast<size_t>(parts), c.exprs().FloorDiv(dim, c.Const(parts)));
+    } else {
+      is_whole = true;
+      const Expr size = c.exprs().CeilDiv(dim, c.Const(parts));
+      for (int64_t i = 0; i < parts; ++i) {
+        const Expr rest = c.exprs().Sub(dim, c.exprs().Mul(c.Const(i), size));
+        sizes.push_back(i == 0 ? size : c.exprs().Max(c.Const(0), c.exprs().Min(size, rest)));
+      }
     }
   }
   if (!c.ok()) return {};
@@ -193,7 +199,7 @@ std::vector<V> ImportSplit(NodeContext& c) {
   }
   // Nothing may be left over: the reshape takes the axis as large as its parts.
   std::vector<Expr> whole = c.Dims(x);
-  if (!c.exprs().KnownEqual(sum, dim)) whole[static_cast<size_t>(axis)] = sum;
+  if (!is_whole && !c.exprs().KnownEqual(sum, dim)) whole[static_cast<size_t>(axis)] = sum;
   const V parts = c.ReshapeTo(x, whole);
   std::vector<V> out;
   Expr start = c.Const(0);

@@ -201,9 +201,10 @@ constexpr OpDef kOrderingOps[] = {
     },
     {
         .name = "nonzero",
-        .doc = "i64[rank, count]: the indices of the elements that are not 0, in row- "
-               "major order. The count is data, so the result's dim is a symbol that "
-               "running the node binds.",
+        .doc = "i64[rank, count]: the indices of the elements that are not 0, in row-major "
+               "order. The count is data, so the result's dim is a symbol that running the node "
+               "binds: the interpreter of graphs does; a program, whose sizes follow from those of "
+               "its inputs, has no such node.",
         .traits = 0,
         .min_operands = 1,
         .max_operands = 1,

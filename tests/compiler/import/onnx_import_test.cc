@@ -498,6 +498,39 @@ TEST(OnnxImport, OpenSizesKeepTheirMeaning) {
                               {y, ValueInfo("z", kF32, {""})}});
   EXPECT_EQ(RunModel(split, {"f32[3]{1, 2, 3}"}), (Texts{"f32[1]{1}", "f32[2]{2, 3}"}));
   EXPECT_NE(RunModel(split, {"f32[5]{1, 2, 3, 4, 5}"})[0].find("must be equal"), std::string::npos);
+  // Equal parts, and parts of which the last may be smaller or empty, of a size that the run tells.
+  const auto halves = ModelOf({{Node("Split", {"x"}, {"y", "z"})},
+                               {},
+                               {ValueInfo("x", kF32, {"n"})},
+                               {y, ValueInfo("z", kF32, {""})}},
+                              17);
+  EXPECT_EQ(RunModel(halves, {"f32[4]{1, 2, 3, 4}"}), (Texts{"f32[2]{1, 2}", "f32[2]{3, 4}"}));
+  EXPECT_NE(RunModel(halves, {"f32[3]{1, 2, 3}"})[0].find("must be equal"), std::string::npos);
+  const auto thirds = ModelOf(
+      {{Node("Split", {"x"}, {"a", "b", "c"}, {testing::IntAttribute("num_outputs", 3)})},
+       {},
+       {ValueInfo("x", kF32, {"n"})},
+       {ValueInfo("a", kF32, {""}), ValueInfo("b", kF32, {""}), ValueInfo("c", kF32, {""})}},
+      18);
+  EXPECT_EQ(RunModel(thirds, {"f32[7]{1, 2, 3, 4, 5, 6, 7}"}),
+            (Texts{"f32[3]{1, 2, 3}", "f32[3]{4, 5, 6}", "f32[1]{7}"}));
+  EXPECT_EQ(RunModel(thirds, {"f32[4]{1, 2, 3, 4}"}),
+            (Texts{"f32[2]{1, 2}", "f32[2]{3, 4}", "f32[0]{}"}));
+  EXPECT_EQ(RunModel(thirds, {"f32[0]{}"}), (Texts{"f32[0]{}", "f32[0]{}", "f32[0]{}"}));
+  const auto uneven = ModelOf({{Node("Split", {"x"}, {"y", "z"})},
+                               {},
+                               {ValueInfo("x", kF32, {3})},
+                               {y, ValueInfo("z", kF32, {""})}},
+                              17);
+  EXPECT_NE(RunModel(uneven, {"f32[3]{1, 2, 3}"})[0].find("Dim 3 of axis 0 has no 2 equal parts."),
+            std::string::npos);
+  // What is chosen of constants is a size like any other.
+  const auto chosen = ModelOf({{Node("NonZero", {"c"}, {"i"}), Node("Transpose", {"i"}, {"t"}),
+                                Node("GatherND", {"x", "t"}, {"y"})},
+                               {testing::FloatTensor("c", {2, 3}, {0, 1, 0, 2, 0, 3})},
+                               {ValueInfo("x", kF32, {2, 3})},
+                               {y}});
+  EXPECT_EQ(RunModel(chosen, {"f32[2, 3]{1, 2, 3, 4, 5, 6}"}), (Texts{"f32[3]{2, 4, 6}"}));
   // NaN has no sign.
   EXPECT_EQ(
       RunModel(ModelOf(OneNode(Node("Sign", {"x"}, {"y"}), {ValueInfo("x", kF32, {"n"})}, {y})),
