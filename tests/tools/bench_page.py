@@ -39,6 +39,13 @@ const cells = id => [...document.getElementById(id).rows].map(row => [...row.cel
 for (const id of ['rows', 'split', 'groups', 'devices', 'loads', 'conditions', 'costs']) seen.tables[id] = cells(id);
 document.querySelector('#groups th:nth-child(4) button').click();
 seen.tables.turned = cells('groups');
+seen.title = [document.title, document.getElementById('title').textContent];
+// A table is in a part that scrolls and whose own edge is inside the window.
+seen.cut = [...document.querySelectorAll('table')].filter(table => {
+  const part = table.closest('.scroll');
+  return !part || part.getBoundingClientRect().right > innerWidth || getComputedStyle(part).overflowX !== 'auto';
+}).map(table => table.id);
+seen.wide = document.documentElement.scrollWidth > innerWidth;
 const place = document.createElement('pre');
 place.id = 'seen';
 place.textContent = btoa(unescape(encodeURIComponent(JSON.stringify(seen))));
@@ -84,7 +91,11 @@ def check(report, page, seen):
     for name, chart in seen["charts"].items():
         assert chart["painted"] > 2000, f"chart '{name}' is empty: {chart['painted']} pixels"
 
+    assert not seen["cut"] and not seen["wide"], seen["cut"]
     row = report["rows"][0]
+    title = f"digits.onnx on {row['devices'][0]['name']}: Halyard benchmark"
+    assert seen["title"] == [title, title], seen["title"]
+    assert seen["tables"]["rows"][1][0] == "digits.onnx batch=4 as-given", seen["tables"]["rows"][1]
     groups = row["profile"]["groups"]
     cells = seen["tables"]["rows"]
     latency = row["latency"]

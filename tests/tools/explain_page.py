@@ -23,6 +23,9 @@ const cells = table => [...table.rows].map(row => [...row.cells].map(cell => cel
 const seen = {failures, tables: {}, loads: document.querySelectorAll('[src], link').length,
   clusters: [...document.querySelectorAll('rect.cluster')].map(rect => ({y: +rect.getAttribute('y'),
     from: rect.getBBox().x, to: rect.getBBox().x + rect.getBBox().width})),
+  bytes: [...document.querySelectorAll('text.bytes')].map(text => text.textContent),
+  commands: [...document.querySelectorAll('text.command')].map(text => text.textContent),
+  values: document.querySelectorAll('rect.value').length,
   texts: [...document.querySelectorAll('svg text')].map(text => text.textContent),
   wide: [...document.querySelectorAll('table')].some(table => table.getBoundingClientRect().right > innerWidth)};
 for (const heading of document.querySelectorAll('h2, h3')) {
@@ -79,6 +82,8 @@ def main():
     assert [row[:2] for row in seen["tables"]["Placement"][1:]] == [
         [device["device"], str(device["clusters"])] for device in plan["devices"]]
     assert "0 s" in seen["texts"], "the simulated run has an axis"
+    assert seen["values"] and "0 bytes" in seen["bytes"] and len(seen["bytes"]) > 2, "memory has an axis of bytes"
+    assert seen["commands"][:2] == ["0", "1"], "memory has an axis of commands"
     print("the page shows the plan")
 
 

@@ -136,18 +136,22 @@ TEST(BenchReport, VerdictsNameWhatIsWrong) {
               {"is_deterministic", false},
               {"throughput", 1800.0},
               {"concurrency", 2}};
-  EXPECT_THAT(
-      Verdicts(row),
-      testing::ElementsAre(testing::AllOf(testing::HasSubstr("unstable: the runs vary"),
-                                          testing::HasSubstr("compiling is a part")),
-                           "the clock of cuda:0 fell 25%, from 2000 to 1500 MHz",
-                           "cuda:0 was held back by: software power cap",
-                           testing::HasSubstr("first run takes 100 times"),
-                           testing::HasSubstr("loading from the cache takes 2.000 s"),
-                           testing::HasSubstr("2 records of fallback"),
-                           testing::HasSubstr("different bits"), testing::HasSubstr("1.80 times")));
+  EXPECT_THAT(Verdicts(row),
+              testing::ElementsAre(
+                  testing::AllOf(testing::HasSubstr("unstable: the runs' standard deviation is"),
+                                 testing::HasSubstr("compiling is a part")),
+                  "the clock of cuda:0 fell 25%, from 2000 to 1500 MHz",
+                  "cuda:0 was held back by: software power cap",
+                  testing::HasSubstr("first run takes 100 times"),
+                  testing::HasSubstr("loading from the cache takes 2.000 s"),
+                  testing::HasSubstr("2 records of fallback"), testing::HasSubstr("different bits"),
+                  testing::HasSubstr("1.80 times")));
   row["concurrency"] = 1;
   EXPECT_THAT(Verdicts(row), testing::Not(testing::Contains(testing::HasSubstr("at once"))));
+  row["latency"] = {{"p50", 1e-3}, {"cv", 30.3}, {"max", 2.5}};
+  EXPECT_THAT(Verdicts(row)[0],
+              testing::HasSubstr("a few runs took far longer than the others, the longest 2.500 s, "
+                                 "2500 times p50; look at p50"));
   EXPECT_TRUE(Verdicts({{"latency", {{"p50", 1e-3}, {"cv", 0.01}}}}).empty());
 }
 
@@ -282,6 +286,41 @@ TEST(BenchReport, ConditionsOfAWarmMachine) {
               testing::ElementsAre("cpu:0 was held back by: heat, 5 times since the start"));
   device["after"]["throttle_reasons"] = "idle";
   EXPECT_TRUE(Verdicts(RowIn(device)).empty());
+}
+
+// A row is compared with the row of the same sizes and precision, whatever else the reports have
+// and however an earlier version named it.
+TEST(BenchReport, OnlyEqualRowsAreCompared) {
+  const auto row = [](const char* model, int64_t batch, const char* precision,
+                      double seconds) -> Json {
+    return {{"model", model},
+            {"device", "cpu:0"},
+            {"precision", precision},
+            {"shapes", {{"batch", batch}, {"a", 7}}},
+            {"samples", std::vector<double>(20, seconds)}};
+  };
+  const Json before = {
+      {"io_precision", "as-given"},
+      {"rows",
+       {row("m.onnx batch=1", 1, "as-given", 1e-3), row("m.onnx batch=4", 4, "as-given", 4e-3)}}};
+  Json after = {{"io_precision", "as-given"},
+                {"rows",
+                 {row("m.onnx", 1, "fp16", 9e-3), row("m.onnx", 1, "as-given", 2e-3),
+                  row("other.onnx", 1, "as-given", 9e-3)}}};
+  const std::string table = CompareReports(before, after);
+  EXPECT_THAT(table, testing::HasSubstr(
+                         "| m.onnx a=7 batch=1 as-given | cpu:0 | 1.000 ms | 2.000 ms | 2.000 |"));
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 3) << table;
+  after["io_precision"] = "fp16";
+  EXPECT_EQ(CompareReports(before, after), "");
+  // Where both say what was run, that decides: a size that was not given is still a size.
+  Json named = row("m.onnx", 1, "as-given", 1e-3), unnamed = named;
+  unnamed.erase("shapes");
+  named["identity"] = unnamed["identity"] = {{"inputs", {{{"name", "x"}, {"dims", {1, 8}}}}}};
+  const auto one = [](const Json& only) -> Json { return {{"rows", {only}}}; };
+  EXPECT_NE(CompareReports(one(named), one(unnamed)), "");
+  unnamed["identity"]["inputs"][0]["dims"][0] = 4;
+  EXPECT_EQ(CompareReports(one(named), one(unnamed)), "");
 }
 
 // Each device of a program over several has a line of its own; one device is in the table already.

@@ -19,6 +19,7 @@
 #include "tools/halyard/files.h"
 #include "tools/halyard/interrupt.h"
 #include "tools/halyard/progress_line.h"
+#include "tools/halyard/row_name.h"
 
 namespace halyard::tools {
 namespace {
@@ -39,7 +40,8 @@ struct BenchArguments {
 struct Subject {
   ModelOptions model;
   BenchOptions bench;
-  std::string name;  // as rows have it: with what of a grid it is
+  std::string file;  // as rows have it
+  std::string name;  // with its sizes and its precision, as far as options give them
   Json shapes = Json::object();
 };
 
@@ -106,7 +108,7 @@ std::vector<std::vector<std::string>> ShapesOf(const BenchArguments& options) {
 // A model in all sizes and precisions that the options list, the last of them changing fastest.
 std::vector<Subject> GridOf(const BenchArguments& options, const std::string& model,
                             const std::vector<std::string>& shapes) {
-  std::vector<Subject> grid = {{options.model, options.bench, model}};
+  std::vector<Subject> grid = {{options.model, options.bench, model, model}};
   grid[0].model.model = model;
   grid[0].model.shapes.clear();
   const auto extend = [&](const std::vector<std::string>& values, const auto& set) {
@@ -115,7 +117,7 @@ std::vector<Subject> GridOf(const BenchArguments& options, const std::string& mo
       for (const std::string& value : values) {
         wider.push_back(subject);
         set(wider.back().model, value);
-        if (values.size() > 1) wider.back().name += " " + value;
+        wider.back().name += " " + value;
       }
     }
     grid = std::move(wider);
@@ -202,17 +204,17 @@ void CheckDeviceNames(const std::string& list) {
   }
 }
 
-// "copy.onnx on cpu:0".
-std::string NameOfRow(const std::string& model, const std::string& device) {
-  return model + " on " + device;
-}
-
 // A row that failed, as the table and as standard error have it.
 Json FailedRow(const Subject& subject, const std::string& device, const std::string& why) {
   const std::string head = subject.model.model + ": ";
-  PrintError(NameOfRow(subject.name, device) + ": " +
-             (why.starts_with(head) ? why.substr(head.size()) : why));
-  return {{"model", subject.name}, {"device", device}, {"error", why}};
+  Json row = {{"model", subject.file},
+              {"device", device},
+              {"error", why},
+              {"precision", subject.model.precision},
+              {"io_precision", subject.model.io_precision}};
+  if (!subject.shapes.empty()) row["shapes"] = subject.shapes;
+  PrintError(NameOfRow(row) + ": " + (why.starts_with(head) ? why.substr(head.size()) : why));
+  return row;
 }
 
 // Names come from model files and need not be UTF-8.
@@ -224,8 +226,7 @@ std::string ReportText(const Json& json) {
 std::string MeasuredRows(const Json& report) {
   std::vector<std::string> rows;
   for (const Json& row : report["rows"]) {
-    if (row.contains("samples") && !row["samples"].empty())
-      rows.push_back(NameOfRow(row["model"], row["device"]));
+    if (row.contains("samples") && !row["samples"].empty()) rows.push_back(NameOfRow(row));
   }
   return "has " + NamesLike("", rows);
 }
@@ -310,12 +311,12 @@ int Bench(const BenchArguments& options, const CLI::App& command) {
       one.device = device;
       Json row;
       try {
-        progress.StartRow(NameOfRow(subject.name, device));
+        progress.StartRow(subject.name + " on " + device);
         row = BenchRow(subject.bench, one, options.inputs, progress);
         progress.EndRow();
-        row["model"] = subject.name;
+        row["model"] = subject.file;
         row["precision"] = subject.model.precision;
-        if (!subject.shapes.empty()) row["shapes"] = subject.shapes;
+        row["io_precision"] = subject.model.io_precision;
       } catch (const hy::Error& error) {
         row = FailedRow(subject, device, WithFile(error, model).what());
         if (status == kDone) status = StatusOf(error.code());
@@ -325,9 +326,10 @@ int Bench(const BenchArguments& options, const CLI::App& command) {
       }
       for (const Condition& condition : conditions) {
         if (!Holds(condition, row)) continue;
-        PrintError(NameOfRow(subject.name, device) + ": " + condition.text);
+        PrintError(NameOfRow(row) + ": " + condition.text);
         is_held = true;
       }
+      row["name"] = ModelOfRow(row);
       report["rows"].push_back(std::move(row));
     }
   }

@@ -5,6 +5,7 @@
 
 #include "base/quantity.h"
 #include "tools/halyard/format.h"
+#include "tools/halyard/row_name.h"
 
 namespace halyard::tools {
 namespace {
@@ -108,7 +109,7 @@ std::string FormatConditions(const Json& rows) {
       if (device.value("is_host", false)) continue;
       const bool tells = !Text(last, "throttle_reasons").empty();
       lines +=
-          "| " + Text(row, "model") + " | " + Text(device, "device") + " | " +
+          "| " + ModelOfRow(row) + " | " + Text(device, "device") + " | " +
           Mhz(Number(first, "clock_hz")) + " | " + Mhz(Number(last, "clock_hz")) + " | " +
           Mhz(Number(device, "max_clock_hz")) + " | " + (state.empty() ? "unknown" : state) +
           " | " +

@@ -8,6 +8,7 @@
 #include "base/escape_controls.h"
 #include "base/quantity.h"
 #include "tools/halyard/format.h"
+#include "tools/halyard/row_name.h"
 #include "tools/halyard/statistics.h"
 
 namespace halyard::tools {
@@ -227,8 +228,7 @@ std::string FormatProfile(const Json& row) {
   if (found == row.end() || !found->is_object()) return "";
   const Json &profile = *found, &split = profile["split"], &groups = profile["groups"];
   const double whole = profile["seconds"];
-  std::string text = "\nWhere the time of " + row["model"].get<std::string>() + " on " +
-                     row["device"].get<std::string>() + " goes, one command after the other";
+  std::string text = "\nWhere the time of " + NameOfRow(row) + " goes, one command after the other";
   if (profile.contains("overhead")) {
     text += Format(" (%s, %.2f times a plain run):\n\n", FormatSeconds(whole).c_str(),
                    profile["overhead"].get<double>());

@@ -14,6 +14,7 @@
 #include "tools/halyard/bench_profile.h"
 #include "tools/halyard/format.h"
 #include "tools/halyard/rival_report.h"
+#include "tools/halyard/row_name.h"
 
 namespace halyard::tools {
 namespace {
@@ -109,13 +110,19 @@ std::vector<std::string> Verdicts(const Json& row) {
   const double cv = NumberAt(row, "latency", "cv"), p50 = NumberAt(row, "latency", "p50");
   if (cv > kUnstable) {
     const double load = NumberAt(row, "state_before", "load_average");
-    out.push_back(
-        Format("unstable: the runs vary by %.0f%%; look at p50 with its interval, not at the mean",
-               cv * 100) +
-        (load > 1 ? Format(" (the load average was %.1f before them, of which this command's "
-                           "compiling is a part)",
-                           load)
-                  : ""));
+    const double longest = NumberAt(row, "latency", "max");
+    // Beyond its mean a standard deviation says little: a few runs were of another kind.
+    const std::string spread =
+        cv < 1 || p50 <= 0 || longest <= 0
+            ? Format("the runs' standard deviation is %.0f%% of their mean", cv * 100)
+            : Format("a few runs took far longer than the others, the longest %s, %.0f times p50",
+                     FormatSeconds(longest).c_str(), longest / p50);
+    out.push_back("unstable: " + spread + "; look at p50 with its interval, not at the mean" +
+                  (load > 1
+                       ? Format(" (the load average was %.1f before them, of which this command's "
+                                "compiling is a part)",
+                                load)
+                       : ""));
   }
   const bool has_few = IsFew(row);
   if (has_few) {
@@ -303,8 +310,7 @@ std::string FormatMemory(const Json& row) {
   const auto memory = row.find("memory");
   if (memory == row.end() || !memory->contains("devices") || (*memory)["devices"].size() < 2)
     return "";
-  std::string text = "\nMemory of " + row["model"].get<std::string>() + " on " +
-                     row["device"].get<std::string>() +
+  std::string text = "\nMemory of " + NameOfRow(row) +
                      ":\n\n"
                      "| device | constants | activations | inputs and outputs | staging | planned "
                      "| peak | peak, several sessions |\n"
@@ -328,8 +334,7 @@ std::string FormatLoads(const Json& row) {
   if (!row.contains("concurrent_latency") || (row.value("concurrency", 0) < 2 && rates.empty()))
     return "";
   const int sessions = row["concurrency"];
-  std::string text = "\nLatency of " + row["model"].get<std::string>() + " on " +
-                     row["device"].get<std::string>() + " under load, " +
+  std::string text = "\nLatency of " + NameOfRow(row) + " under load, " +
                      Counted(sessions, "session") +
                      ":\n\n"
                      "| load | runs/s | p50 | p90 | p95 | p99 | longest | waited | missed |\n"
@@ -375,7 +380,7 @@ std::string FormatCosts(const Json& rows) {
   std::string models, costs;
   std::string last;
   for (const Json& row : rows) {
-    const std::string model = row["model"];
+    const std::string model = ModelOfRow(row);
     if (row.contains("identity") && model != last) {
       const Json& identity = row["identity"];
       last = model;
@@ -431,8 +436,8 @@ std::string FormatMarkdown(const Json& raw) {
       "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
   for (const Json& row : report["rows"]) {
     if (row.contains("error")) {
-      text += "| " + row["model"].get<std::string>() + " | " + row["device"].get<std::string>() +
-              " | " + row["error"].get<std::string>() + " | | | | | | | | | | |\n";
+      text += "| " + ModelOfRow(row) + " | " + row["device"].get<std::string>() + " | " +
+              row["error"].get<std::string>() + " | | | | | | | | | | |\n";
       continue;
     }
     const auto time = [&](const char* group, const char* name) {
@@ -444,8 +449,8 @@ std::string FormatMarkdown(const Json& raw) {
                  ? FormatBytes(row["memory"][name].get<int64_t>())
                  : std::string("-");
     };
-    text += "| " + row["model"].get<std::string>() + " | " + row["device"].get<std::string>() +
-            " | " + time("latency", "p50") + " | " +
+    text += "| " + ModelOfRow(row) + " | " + row["device"].get<std::string>() + " | " +
+            time("latency", "p50") + " | " +
             (IsFew(row) || NumberAt(row, "latency", "p50_low") <= 0
                  ? "-"
                  : time("latency", "p50_low") + " to " + time("latency", "p50_high")) +
@@ -458,8 +463,7 @@ std::string FormatMarkdown(const Json& raw) {
   }
   for (const Json& row : report["rows"]) {
     if (!row.contains("verdicts") || row["verdicts"].empty()) continue;
-    text +=
-        "\n" + row["model"].get<std::string>() + " on " + row["device"].get<std::string>() + ":\n";
+    text += "\n" + NameOfRow(row) + ":\n";
     for (const Json& verdict : row["verdicts"]) text += "- " + verdict.get<std::string>() + "\n";
   }
   text +=
@@ -492,13 +496,12 @@ std::string FormatCsv(const Json& report) {
   for (const auto& [group, name] : kColumns) text += std::string(",") + group + "_" + name;
   text += "\n";
   for (const Json& row : report["rows"]) {
-    const auto quoted = [&](const char* name) {
+    const auto quoted = [](const std::string& name) {
       std::string out = "\"";
-      for (const char c : EscapeControls(row[name].get<std::string>()))
-        out += c == '"' ? "\"\"" : std::string(1, c);
+      for (const char c : EscapeControls(name)) out += c == '"' ? "\"\"" : std::string(1, c);
       return out + "\"";
     };
-    text += quoted("model") + "," + quoted("device") + ",";
+    text += quoted(ModelOfRow(row)) + "," + quoted(row["device"]) + ",";
     if (row.contains("throughput")) text += Format("%.9g", row["throughput"].get<double>());
     for (const auto& [group, name] : kColumns) {
       text += ",";
@@ -539,12 +542,21 @@ Json ParseBenchReport(const std::string& file, const std::string& text) {
 
 std::string CompareReports(const Json& before, const Json& after) {
   std::string text;
-  const auto shown = [](const Json& row, const char* name) {
-    return EscapeControls(row[name].get<std::string>());
+  // Earlier reports have what narrows inputs and outputs for all rows.
+  const auto keyed = [](const Json& report) {
+    std::vector<std::pair<std::string, Json>> rows;
+    for (Json row : report["rows"]) {
+      if (!row.contains("io_precision") && report.contains("io_precision"))
+        row["io_precision"] = report["io_precision"];
+      std::string key = KeyOfRow(row);
+      rows.emplace_back(std::move(key), std::move(row));
+    }
+    return rows;
   };
-  for (const Json& old_row : before["rows"]) {
-    for (const Json& new_row : after["rows"]) {
-      if (old_row["model"] != new_row["model"] || old_row["device"] != new_row["device"]) continue;
+  const auto new_rows = keyed(after);
+  for (const auto& [old_key, old_row] : keyed(before)) {
+    for (const auto& [new_key, new_row] : new_rows) {
+      if (old_key != new_key) continue;
       if (!old_row.contains("samples") || !new_row.contains("samples")) continue;
       const auto a = old_row["samples"].get<std::vector<double>>();
       const auto b = new_row["samples"].get<std::vector<double>>();
@@ -554,7 +566,8 @@ std::string CompareReports(const Json& before, const Json& after) {
       const char* word = chance >= kSignificant    ? "no difference that these samples show"
                          : new_median < old_median ? "faster"
                                                    : "slower";
-      text += "| " + shown(old_row, "model") + " | " + shown(old_row, "device") + " | " +
+      text += "| " + EscapeControls(ModelOfRow(new_row)) + " | " +
+              EscapeControls(new_row["device"].get<std::string>()) + " | " +
               FormatSeconds(old_median) + " | " + FormatSeconds(new_median) + " | " +
               Format("%.3f", new_median / old_median) + " | " + word +
               Format(" (p = %.4f) |\n", chance);

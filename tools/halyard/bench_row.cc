@@ -359,6 +359,7 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
   row["phases"]["first_output_warm"] = SecondsSince(start);
   if (const double load = LoadSeconds(model.program); load > 0) row["phases"]["load"] = load;
   const RowPlacement placement = PlacementOf(model.program);
+  if (!inputs.symbols().empty()) row["shapes"] = inputs.symbols();
   row["placement"] = placement.json;
   row["fallbacks"] = placement.fallbacks;
   row["placed_on"] = placement.working;

@@ -2,6 +2,7 @@
 // Trace events after Google's "Trace Event Format": "M" names, "X" slices, "C" counters; times in
 // microseconds.
 #include "tools/halyard/bench_trace.h"
+#include "tools/halyard/row_name.h"
 
 #include <map>
 #include <string>
@@ -19,9 +20,7 @@ Json NameEvent(const char* what, int process, int thread, const std::string& nam
 void AddRow(const Json& row, int process, Json& events) {
   const auto profile = row.find("profile");
   if (profile == row.end() || !profile->is_object()) return;
-  events.push_back(
-      NameEvent("process_name", process, 0,
-                row["model"].get<std::string>() + " on " + row["device"].get<std::string>()));
+  events.push_back(NameEvent("process_name", process, 0, NameOfRow(row)));
   std::map<std::string, const Json*> group_of;
   for (const Json& group : (*profile)["groups"]) {
     group_of[group["device"].get<std::string>() + "\n" + group["label"].get<std::string>()] =

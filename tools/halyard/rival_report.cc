@@ -5,6 +5,7 @@
 
 #include "base/quantity.h"
 #include "tools/halyard/format.h"
+#include "tools/halyard/row_name.h"
 
 namespace halyard::tools {
 namespace {
@@ -101,7 +102,7 @@ std::string FormatRivals(const Json& rows) {
   for (const Json& row : rows) {
     for (const Json& rival : row.value("rivals", Json::array())) {
       const std::string head =
-          "| " + row["model"].get<std::string>() + " | " + row["device"].get<std::string>() + " | ";
+          "| " + ModelOfRow(row) + " | " + row["device"].get<std::string>() + " | ";
       const std::string library = rival["library"];
       if (!rival.contains("latency")) {
         lines += head + library + " | " + rival.value("error", std::string("interrupted")) +
