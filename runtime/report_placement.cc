@@ -10,6 +10,7 @@
 #include "base/escape_controls.h"
 #include "base/escape_html.h"
 #include "base/quantity.h"
+#include "compiler/place/tensor_limit.h"
 #include "runtime/report_html.h"
 
 namespace halyard::runtime {
@@ -217,7 +218,8 @@ std::string PlanText(const Plan& plan) {
   for (size_t m = 0; m < plan.memories.size(); ++m) {
     const place::MemoryLoad& load = plan.memories[m];
     Line(out, "  memory of {}: weights {}, activations {}{}", plan.memory_names[m],
-         FormatBytes(load.weight_bytes), FormatBytes(load.activation_bytes),
+         place::FormatTensorBytes(load.weight_bytes),
+         place::FormatTensorBytes(load.activation_bytes),
          load.cap_bytes > 0 ? fmt::format(", limit {}", FormatBytes(load.cap_bytes)) : "");
   }
   if (plan.memory_price_seconds > 0) {
@@ -240,7 +242,7 @@ std::string PlanText(const Plan& plan) {
     const place::Transfer& transfer = plan.transfers[t];
     Line(out, "  '{}' from {} to {}: {} in {} ({}, {})", plan.tensor_names[transfer.tensor],
          DeviceName(plan, transfer.from), DeviceName(plan, transfer.to),
-         FormatBytes(transfer.bytes), FormatSeconds(transfer.seconds),
+         place::FormatTensorBytes(transfer.bytes), FormatSeconds(transfer.seconds),
          place::FormatPathKind(transfer.path), place::FormatSource(transfer.source));
   }
   if (plan.transfers.size() > kMostLines) {
@@ -415,10 +417,11 @@ std::string PlanHtml(const Plan& plan) {
   head({"memory", "weights", "activations", "limit"});
   for (size_t m = 0; m < plan.memories.size(); ++m) {
     const place::MemoryLoad& load = plan.memories[m];
-    out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
-                       EscapeHtml(plan.memory_names[m]), FormatBytes(load.weight_bytes),
-                       FormatBytes(load.activation_bytes),
-                       load.cap_bytes > 0 ? FormatBytes(load.cap_bytes) : "none");
+    out +=
+        fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+                    EscapeHtml(plan.memory_names[m]), place::FormatTensorBytes(load.weight_bytes),
+                    place::FormatTensorBytes(load.activation_bytes),
+                    load.cap_bytes > 0 ? FormatBytes(load.cap_bytes) : "none");
   }
   add("</tbody></table>\n");
   // A line per device; a box per cluster from its simulated start to its end; the time below.

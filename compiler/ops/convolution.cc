@@ -156,6 +156,9 @@ constexpr AttributeDef kConvAttributes[] = {
     {"pads_high", AttributeKind::kInts, true, "Elements after, per spatial axis."},
     {"dilations", AttributeKind::kInts, true, "Per spatial axis, at least 1."},
     {"groups", AttributeKind::kInt, false, "Channel groups. Default 1."},
+    {"filled_channels", AttributeKind::kInt, false,
+     "How many channels at the end are zeros that stand there for alignment; what is counted as "
+     "the work of the model leaves them out. Default 0."},
 };
 
 constexpr AttributeDef kConvTransposeAttributes[] = {

@@ -146,6 +146,7 @@ class Chooser {
     conv.operands[0] = copy;
     conv.attributes["pads_low"] = std::vector<int64_t>(low.size(), 0);
     conv.attributes["pads_high"] = std::vector<int64_t>(high.size(), 0);
+    if (channels > 0) conv.attributes["filled_channels"] = channels;
     return builder.position() - at;
   }
 

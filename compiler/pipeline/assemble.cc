@@ -14,6 +14,7 @@
 #include "compiler/loop/kernel_work.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/pipeline/canonical_kernel.h"
+#include "compiler/pipeline/filled_work.h"
 #include "compiler/pipeline/predictions.h"
 #include "compiler/plan/block_order.h"
 #include "compiler/plan/entry_memory.h"
@@ -481,7 +482,7 @@ class Assembler {
       for (const std::string& node : loop_kernel.nodes) {
         state_.Record("node", node, fmt::format("in dispatch '{}'", loop_kernel.name));
       }
-      RecordWork(function, static_cast<uint32_t>(i));
+      RecordWork(segment, static_cast<uint32_t>(i));
       HY_TRY(GuardLoops(scheduled, loop_kernel.name, segment.device));
       std::vector<uint32_t> workspaces;
       for (const schedule::Workspace& workspace : scheduled.workspaces) {
@@ -605,8 +606,15 @@ class Assembler {
     return OkStatus();
   }
 
-  void RecordWork(const loop::Function& function, uint32_t kernel) {
-    const loop::KernelCounts counts = loop::CountKernel(function, kernel);
+  // In the sizes of the model.
+  void RecordWork(const Segment& segment, uint32_t kernel) {
+    const loop::Function& function = segment.function;
+    loop::KernelCounts counts = loop::CountKernel(function, kernel);
+    if (counts.flops.valid()) {
+      const Expr filled =
+          FilledFlops(state_.module, state_.module.graphs[segment.graph], function.kernels[kernel]);
+      counts.flops = exprs_.Sub(counts.flops, filled);
+    }
     program::KernelWork work;
     work.product = counts.product;
     // A size that is data has no expression: it is not known.

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "compiler/loop/lowering.h"
 #include "compiler/ops/op_def.h"
+#include "compiler/place/tensor_limit.h"
 
 namespace halyard::pipeline {
 namespace {
@@ -18,7 +19,7 @@ using graph::Node;
 using graph::NodeId;
 using graph::ValueId;
 
-constexpr double kMostBytes = static_cast<double>(int64_t{1} << 42);
+constexpr double kMostBytes = static_cast<double>(place::kMostTensorBytes);
 // Scalar ops per element of what is not one op.
 constexpr double kSoftmaxOps = 8;
 constexpr double kResizeOps = 16;

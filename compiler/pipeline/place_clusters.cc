@@ -21,6 +21,7 @@
 #include "compiler/place/makespan.h"
 #include "compiler/place/solve.h"
 #include "compiler/place/stream.h"
+#include "compiler/place/tensor_limit.h"
 
 namespace halyard::pipeline {
 namespace {
@@ -255,8 +256,10 @@ class ProblemMaker {
       const int64_t most = devices_[device].target.max_buffer_bytes;
       if (!cost->feasible() || HintedBytes(module_, value) <= most) continue;
       cost->reason = place::Reason::kShape;
-      cost->detail = fmt::format("'{}' takes {} bytes; a buffer of the device has at most {}.",
-                                 module_.values[value].name, HintedBytes(module_, value), most);
+      const int64_t bytes = HintedBytes(module_, value);
+      cost->detail = fmt::format("'{}' takes {} bytes{}; a buffer of the device has at most {}.",
+                                 module_.values[value].name, bytes,
+                                 bytes >= place::kMostTensorBytes ? " or more" : "", most);
     }
     return OkStatus();
   }

@@ -13,6 +13,7 @@ constexpr int64_t kMaxIndex = 4096;
 // Sizes up to 2^60 bytes leave room for sums.
 constexpr int64_t kMaxBytes = int64_t{1} << 60;
 
+// By TargetKind.
 constexpr std::string_view kTargetKinds[] = {"cpu", "cuda", "vulkan"};
 
 template <typename Enum, typename Format>
@@ -47,7 +48,7 @@ Result<uint32_t> ReadIndex(LineReader& in) {
 
 Status ReadDevice(LineReader& in, Device* device) {
   HY_ASSIGN(device->name, in.Quoted());
-  HY_ASSIGN(device->kind, ReadEnum<TargetKind>(in, 3, [](TargetKind kind) {
+  HY_ASSIGN(device->kind, ReadEnum<TargetKind>(in, std::size(kTargetKinds), [](TargetKind kind) {
               return kTargetKinds[static_cast<size_t>(kind)];
             }));
   HY_TRY(in.Expect("memory"));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "compiler/place/tensor_limit.h"
 #include "compiler/place/text_lines.h"
 #include "compiler/place/transfer.h"
 
@@ -12,8 +13,6 @@ namespace {
 
 constexpr size_t kMaxItems = 1 << 20;
 constexpr double kMaxExecutions = 1e9;
-// Of one tensor or weight; sums over all items stay within 64 bits.
-constexpr int64_t kMaxTensorBytes = int64_t{1} << 42;
 
 bool IsIn(double value, double lowest, double highest) {
   return std::isfinite(value) && value >= lowest && value <= highest;
@@ -72,7 +71,7 @@ Status VerifyProblem(const Problem& problem) {
   }
   for (const Tensor& tensor : problem.tensors) {
     const bool producer_ok = tensor.producer == kNone || tensor.producer < problem.items.size();
-    if (!producer_ok || tensor.bytes < 0 || tensor.bytes > kMaxTensorBytes ||
+    if (!producer_ok || tensor.bytes < 0 || tensor.bytes > kMostTensorBytes ||
         !IsIn(tensor.executions, 0, kMaxExecutions)) {
       return InvalidArgument("Tensor '{}' has producer {}, {} bytes and {} executions.",
                              tensor.name, tensor.producer, tensor.bytes, tensor.executions);
@@ -89,8 +88,9 @@ Status VerifyProblem(const Problem& problem) {
     }
   }
   for (const Weight& weight : problem.weights) {
-    if (weight.bytes >= 0 && weight.bytes <= kMaxTensorBytes) continue;
-    return InvalidArgument("A weight has {} bytes; {} are allowed.", weight.bytes, kMaxTensorBytes);
+    if (weight.bytes >= 0 && weight.bytes <= kMostTensorBytes) continue;
+    return InvalidArgument("A weight has {} bytes; {} are allowed.", weight.bytes,
+                           kMostTensorBytes);
   }
   for (const Constraint& constraint : problem.constraints) {
     if (constraint.item >= problem.items.size() || constraint.device >= devices) {

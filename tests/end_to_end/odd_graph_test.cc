@@ -155,6 +155,19 @@ TEST_F(OddGraph, GraphsWithoutWork) {
   EXPECT_EQ(RunOnce(Compile(ModelOf({{}, {}, {x}, {x}})), {3}, values), values);
 }
 
+// Placement ends counting at 4 TiB, which is then no count: this is 16 TiB.
+TEST_F(EndToEnd, ASizeBeyondCountingIsNotToldAsACount) {
+  using namespace onnx::testing;  // NOLINT
+  Write("big.onnx", ModelOf({{Node("Relu", {"x"}, {"y"}, {}, "relu")},
+                             {},
+                             {ValueInfo("x", kF32, {"n", 1 << 20})},
+                             {ValueInfo("y", kF32, {"n", 1 << 20})}})
+                        .str());
+  EXPECT_THAT(Run("explain big.onnx --no-tune --device cpu:0 --shape n=4194304"),
+              testing::HasSubstr("takes 4398046511104 bytes or more; a buffer of the device has"));
+  EXPECT_EQ(status_, 2);
+}
+
 // Memory is planned before the run, so a count that the data decides is refused by the node's name.
 TEST_F(EndToEnd, ASizeThatTheDataDecidesNamesNodeAndOp) {
   using namespace onnx::testing;  // NOLINT
