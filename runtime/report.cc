@@ -13,6 +13,7 @@
 #include "base/quantity.h"
 #include "compiler/place/prediction.h"
 #include "compiler/program/streamed.h"
+#include "runtime/part_names.h"
 #include "runtime/recording.h"
 #include "runtime/report_html.h"
 #include "runtime/report_placement.h"
@@ -40,7 +41,7 @@ class Reporter {
     }
     if (all || kind == ReportKind::kPlacement) PrintPlacement();
     if (all || kind == ReportKind::kFusion) PrintFusion();
-    if (all || kind == ReportKind::kSchedule) PrintRecords("schedule", "schedules");
+    if (all || kind == ReportKind::kSchedule) PrintKernels("schedule", "schedules");
     if (all || kind == ReportKind::kMemory) PrintMemory();
     if (all || kind == ReportKind::kPhases) PrintPhases();
     return std::move(out_);
@@ -170,6 +171,17 @@ class Reporter {
     }
   }
 
+  // Whose subjects are kernels, with what they are of the model.
+  void PrintKernels(std::string_view kind, std::string_view title) {
+    if (CountRecords(kind) == 0) return;
+    const PartNames parts(program_);
+    Line("{}", title);
+    for (const program::Record& record : program_.records) {
+      if (record.kind != kind) continue;
+      Line("  {}{}: {}", record.subject, parts.Describe(record.subject), record.text);
+    }
+  }
+
   struct Counts {
     size_t dispatches = 0, copies = 0, fills = 0, interpreted = 0, transfers = 0;
   };
@@ -251,7 +263,7 @@ class Reporter {
 
   void PrintFusion() {
     if (CountRecords("fusion") > 0) {
-      PrintRecords("fusion", "fusion groups");
+      PrintKernels("fusion", "fusion groups");
       return;
     }
     Line("dispatches");

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/escape_html.h"
+#include "base/quantity.h"
 #include "compiler/place/prediction.h"
 #include "compiler/program/work.h"
 #include "runtime/report_placement.h"
@@ -168,6 +169,30 @@ class Page {
     Add("</svg>\n");
   }
 
+  // Lines at round numbers of bytes, and the numbers of commands as the table of commands has them.
+  void WriteMemoryAxes(int64_t total, size_t commands, double left, double top, double width,
+                       double height) {
+    int64_t bytes_apart = 1;
+    while (total / bytes_apart > 5) bytes_apart *= 2;
+    for (int64_t at = 0; at <= total && total > 0; at += bytes_apart) {
+      const double y = top + height * (1 - static_cast<double>(at) / static_cast<double>(total));
+      Add("<path d=\"M {} {:.1f} h {}\" stroke=\"#ccc\"/><text class=\"bytes\" x=\"{}\" "
+          "y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
+          left - 4, y, width + 4, left - 8, y + 4, FormatBytes(at));
+    }
+    size_t commands_apart = 1;
+    for (int i = 0; commands / commands_apart > 20; ++i)  // 1, 2, 5, 10, ...
+      commands_apart = i % 3 == 1 ? commands_apart / 2 * 5 : commands_apart * 2;
+    for (size_t at = 0; at < commands; at += commands_apart) {
+      const double x =
+          left + width * (static_cast<double>(at) + 0.5) / static_cast<double>(commands);
+      Add("<text class=\"command\" x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x,
+          top + height + 16, at);
+    }
+    Add("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">command</text>\n", left + width / 2,
+        top + height + 32);
+  }
+
   // A rectangle per value of the arena: its bytes upwards, the commands from first to last use to
   // the right.
   Status WriteMemory(const program::Entry& entry, size_t arena) {
@@ -189,20 +214,24 @@ class Page {
       }
     }
     HY_ASSIGN(const int64_t total, entry.arenas[arena].size_bytes.Evaluate(symbols_));
-    constexpr double kWidth = 900, kHeight = 360;
+    constexpr double kWidth = 900, kHeight = 360, kLeft = 80, kTop = 10, kBottom = 40;
     const double x_scale = kWidth / static_cast<double>(std::max<size_t>(step, 1));
     const double y_scale = kHeight / static_cast<double>(std::max<int64_t>(total, 1));
-    Add("<h3>Memory of {}: {} bytes of activations</h3>\n<svg width=\"{}\" height=\"{}\">\n",
-        EscapeHtml(program_.devices[entry.arenas[arena].device].name), total, kWidth, kHeight);
+    Add("<h3>Memory of {}: {} bytes of activations</h3>\n<p>Each rectangle is a value: from the "
+        "command that writes it to the last one that reads it, and from its offset upwards.</p>\n"
+        "<svg width=\"{}\" height=\"{}\">\n",
+        EscapeHtml(program_.devices[entry.arenas[arena].device].name), total, kLeft + kWidth + 20,
+        kTop + kHeight + kBottom);
+    WriteMemoryAxes(total, step, kLeft, kTop, kWidth, kHeight);
     for (const auto& [index, life] : lives) {
       const program::BufferRange& range = entry.buffers[index];
       HY_ASSIGN(const int64_t offset, range.offset.Evaluate(symbols_));
       HY_ASSIGN(const int64_t size, range.size.Evaluate(symbols_));
-      const double top = static_cast<double>(total - offset - size) * y_scale;
+      const double top = kTop + static_cast<double>(total - offset - size) * y_scale;
       Add("<rect class=\"value\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" "
           "fill=\"{}\" "
           "stroke=\"#fff\"><title>{}: {} bytes at {}, commands {} to {}</title></rect>\n",
-          static_cast<double>(life.first) * x_scale, top,
+          kLeft + static_cast<double>(life.first) * x_scale, top,
           static_cast<double>(life.last - life.first + 1) * x_scale,
           std::max(static_cast<double>(size) * y_scale, 0.5), ColourOf(index),
           EscapeHtml(range.name), size, offset, life.first, life.last);
