@@ -125,6 +125,7 @@ namespace {
 Status ProbeAll(Prober& prober, std::span<const Ref<hal::Device>> devices, size_t index) {
   prober.Enter(kLatencies);
   HY_TRY(ProbeLatencies(prober));
+  HY_TRY(ProbeFirstTouch(prober));
   // The dearest parts come last, as the time may end; so do copies inside the host's memory, which
   // placement has no use for.
   const auto copy = [&]() -> Status {

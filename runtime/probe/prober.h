@@ -62,6 +62,7 @@ class Prober {
 // The parts. Each adds readings and notes; only a lost device fails.
 Status ProbeCopies(Prober& prober);
 Status ProbeLatencies(Prober& prober);
+Status ProbeFirstTouch(Prober& prober);
 Status ProbeBandwidth(Prober& prober);
 Status ProbeClasses(Prober& prober);
 Status ProbeProducts(Prober& prober);

@@ -12,8 +12,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxTextBytes = size_t{4} << 20;
 constexpr const char* kFormat = "halyard-probes-3";
-constexpr const char* kKindNames[] = {"copy",   "read",     "stream", "triad",  "matmul",
-                                      "kernel", "dispatch", "submit", "replay", "wait"};
+constexpr const char* kKindNames[] = {"copy",   "read",   "stream",      "triad",
+                                      "matmul", "kernel", "dispatch",    "submit",
+                                      "replay", "wait",   "first-touch", "later-touch"};
 constexpr std::pair<ProbePart, const char*> kPartNames[] = {{kLatencies, "latencies"},
                                                             {kCopies, "copies"},
                                                             {kBandwidth, "bandwidth"},

@@ -23,22 +23,24 @@ struct Spread {
 Spread Summarize(std::vector<double> samples);
 
 enum class ReadingKind : uint8_t {
-  kCopy,      // bytes from one memory to another
-  kRead,      // kernels read `bytes`
-  kStream,    // kernels copy: read half of `bytes`, write the other half
-  kTriad,     // a = b + s * c
-  kMatmul,    // n x n by n x n
-  kKernel,    // a kernel of a class of op, of a size that models have
-  kDispatch,  // one small kernel after another in one recording, per kernel
-  kSubmit,    // the host's call that submits one kernel
-  kReplay,    // the same recording once more, from the call to the end of the wait
-  kWait,      // from the end of the work to the return of the wait: kReplay without the two above
+  kCopy,        // bytes from one memory to another
+  kRead,        // kernels read `bytes`
+  kStream,      // kernels copy: read half of `bytes`, write the other half
+  kTriad,       // a = b + s * c
+  kMatmul,      // n x n by n x n
+  kKernel,      // a kernel of a class of op, of a size that models have
+  kDispatch,    // one small kernel after another in one recording, per kernel
+  kSubmit,      // the host's call that submits one kernel
+  kReplay,      // the same recording once more, from the call to the end of the wait
+  kWait,        // from the end of the work to the return of the wait: kReplay without the two above
+  kFirstTouch,  // the device writes `bytes` of memory that was just allocated
+  kLaterTouch,  // the same once more
 };
 std::string_view FormatReadingKind(ReadingKind kind);  // "copy", "read", ...
 
 // Parts of a probe, each measured whole or not. A set of them is a sum of their bits.
 enum ProbePart : uint32_t {
-  kLatencies = 1,  // kDispatch, kSubmit, kReplay, kWait
+  kLatencies = 1,  // kDispatch, kSubmit, kReplay, kWait, kFirstTouch, kLaterTouch
   kCopies = 2,     // kCopy, to other devices too
   kBandwidth = 4,  // kRead, kStream, kTriad
   kClasses = 16,   // kKernel

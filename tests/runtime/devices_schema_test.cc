@@ -92,7 +92,7 @@ Json MakeSchema() {
       {{"kind",
         {{"enum",
           {"copy", "read", "stream", "triad", "matmul", "kernel", "dispatch", "submit", "replay",
-           "wait"}}}},
+           "wait", "first-touch", "later-touch"}}}},
        {"from", Type("string", "Of a copy: device, pinned, pageable.")},
        {"to", Type("string", "Of a copy: the same, or the path of another device.")},
        {"level", Type("string", "L1, L2, L3 or memory.")},

@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "compiler/place/cost.h"
 #include "drivers/init.h"
@@ -287,6 +288,26 @@ TEST_F(ProbeTest, EveryWayIsMeasuredAndVerified) {
   EXPECT_THAT(ways, testing::ElementsAre("device>device", "device>pageable", "device>pinned",
                                          "pageable>device", "pinned>device"));
   EXPECT_TRUE(report.devices[0].is_complete);
+}
+
+TEST_F(ProbeTest, TheFirstTouchOfMemoryStandsBesideALaterOne) {
+  const std::vector<Ref<hal::Device>> devices = {
+      OpenDevice("cpu:0?discrete=1&memory_bytes=4000000")};
+  ProbeOptions options = Quick();
+  options.with_kernels = true;
+  options.should_stop = [this] { return readings_begun_ >= 2; };  // latencies of kernels, and this
+  const ProbeReport report = Probe(devices, options).value();
+  std::map<ReadingKind, Reading> touches;
+  for (const Reading& reading : report.devices[0].readings) touches[reading.kind] = reading;
+  for (const ReadingKind kind : {ReadingKind::kFirstTouch, ReadingKind::kLaterTouch}) {
+    ASSERT_EQ(touches.count(kind), 1u);
+    EXPECT_EQ(touches[kind].seconds.count, 5);
+    EXPECT_GT(touches[kind].seconds.best, 0);
+    EXPECT_GT(touches[kind].Rate(), 0);
+    EXPECT_LE(touches[kind].bytes * 6, 4000000 / 4) << "what there is is not used up";
+  }
+  EXPECT_THAT(TabulateProbe(report.devices[0]),
+              testing::AllOf(HasSubstr("first-touch 128 KiB"), HasSubstr("later-touch 128 KiB")));
 }
 
 TEST_F(ProbeTest, StoppingKeepsWhatIsThere) {
