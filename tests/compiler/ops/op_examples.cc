@@ -64,7 +64,7 @@ class Matrix {
     }
     builder.SetNodeName("tested");
     Attributes bound = attributes;
-    Result<std::vector<ValueId>> results = builder.Add(op, values, Rebind(module, bound));
+    Result<std::vector<ValueId>> results = builder.Add(op, values, Rebind(module, op, bound));
     HY_CHECK(results.ok(), "{}: {}", op, results.status().ToString());
     HY_CHECK(builder.SetResults(*results).ok());
     example.op = op;
@@ -94,10 +94,12 @@ class Matrix {
 
  private:
   // Turns the lists that stand for expressions ("shape", "starts", ...) into expressions.
-  const Attributes& Rebind(Module& module, Attributes& attributes) {
+  const Attributes& Rebind(Module& module, std::string_view op, Attributes& attributes) {
     for (auto& [name, attribute] : attributes) {
-      const bool is_exprs = name == "shape" || name == "starts" || name == "sizes" ||
-                            name == "low" || name == "high" || name == "k" || name == "size";
+      const bool is_exprs = op == "symbolic" ? name == "values"
+                                             : name == "shape" || name == "starts" ||
+                                                   name == "sizes" || name == "low" ||
+                                                   name == "high" || name == "k" || name == "size";
       const Dims* values = std::get_if<Dims>(&attribute);
       if (!is_exprs || values == nullptr) continue;
       std::vector<Expr> exprs;
@@ -194,6 +196,16 @@ void AddElementwise(Matrix& matrix) {
     };
     for (const DType dtype : kFloatTypes) add_selection(dtype);
     for (const DType dtype : kIntegerTypes) add_selection(dtype);
+    // Between types of one size, every two of them.
+    const auto is_other = [](DType a, DType b) { return a != b && BitWidth(a) == BitWidth(b); };
+    std::vector<DType> types(std::begin(kFloatTypes), std::end(kFloatTypes));
+    types.insert(types.end(), std::begin(kIntegerTypes), std::end(kIntegerTypes));
+    for (const DType from : types) {
+      for (const DType to : types) {
+        if (is_other(from, to))
+          matrix.Add("bitcast", from, {{from, shape}}, {{"dtype", to}}, 0, -9, 9);
+      }
+    }
   }
 }
 
@@ -272,6 +284,43 @@ void AddReductions(Matrix& matrix, DType dtype) {
     matrix.Add("cumsum", dtype, {{dtype, {5, 11}}},
                {{"axis", int64_t{1}}, {"exclusive", flags & 1}, {"reverse", flags >> 1}}, units,
                0.5, 1.5);
+  }
+}
+
+// Of few elements each, so that both results occur.
+void AddLogicalReductions(Matrix& matrix) {
+  for (const std::string_view op : {"reduce_any", "reduce_all"}) {
+    for (const auto& [shape, axes] : std::vector<std::pair<Dims, Dims>>{{{31, 2}, {1}},
+                                                                        {{3, 23}, {0}},
+                                                                        {{2, 9, 2}, {0, 2}},
+                                                                        {{0, 3}, {0}},
+                                                                        {{3, 0}, {0}},
+                                                                        {{5}, {}},
+                                                                        {{1, 257}, {1}}}) {
+      const int64_t keep = axes.size() == 2 ? 1 : 0;
+      matrix.Add(op, DType::kBool, {{DType::kBool, shape}}, {{"axes", axes}, {"keep_dims", keep}},
+                 0, 0, 1);
+    }
+  }
+}
+
+// What has no operand.
+void AddSources(Matrix& matrix, DType dtype) {
+  const auto iota = [&](const Dims& shape, int64_t axis) {
+    matrix.Add("iota", dtype, {},
+               {{"shape", Matrix::Constants(shape)}, {"axis", axis}, {"dtype", dtype}}, 0, 0, 1);
+  };
+  iota({100}, 0);
+  iota({3, 1, 17}, 2);
+  iota({7, 5}, 0);
+  iota({2, 0}, 1);
+  if (dtype != DType::kI32 && dtype != DType::kI64) return;
+  for (const Dims& shape : {Dims{3}, Dims{}}) {
+    matrix.Add("symbolic", dtype, {},
+               {{"values", Matrix::Constants(shape.empty() ? Dims{-7} : Dims{5, 0, -2147483647})},
+                {"shape", shape},
+                {"dtype", dtype}},
+               0, 0, 1);
   }
 }
 
@@ -390,9 +439,11 @@ std::vector<OpExample> OpExamplesOf(std::string_view op, uint64_t seed, DType dt
     AddScatters(matrix, type);
     if (type == DType::kBool) continue;
     AddReductions(matrix, type);
+    AddSources(matrix, type);
     AddTemplates(matrix, type);
     AddOrdering(matrix, type);
   }
+  AddLogicalReductions(matrix);
   for (const Dims& shape : kShapes) {
     matrix.Add("random_bits", DType::kU64, {{DType::kU64, {}}},
                {{"shape", Matrix::Constants(shape)}, {"stream", int64_t{0x123456789abc}}}, 0, 0, 9);
