@@ -241,7 +241,7 @@ TEST_P(CheckedIndex, RacesHaveContentThatIsInRange) {
     EXPECT_THAT(schedules, testing::Not(testing::HasSubstr("the race failed")));
     raced += schedules.find(" in a race at ") != std::string::npos;
   }
-  EXPECT_GE(raced, models.size() / 2);
+  EXPECT_GE(raced, 4u) << "most kernels of most devices have one candidate here";
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, CheckedIndex, testing::ValuesIn(OnDevice::kPaths),

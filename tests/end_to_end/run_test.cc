@@ -165,13 +165,17 @@ TEST_F(EndToEndRun, BenchBindsASizeWhereAModelHasIt) {
   const std::string quick = " --runs 3 --warm-up 0 --seconds 0.05 --no-profile -o csv ";
   const std::string out = Run("bench a.onnx b.onnx --shape batch=2,3 --shape rows=4" + quick);
   EXPECT_EQ(status_, 0) << out;
-  for (const char* row : {"\n\"a.onnx batch=2\",", "\n\"a.onnx batch=3\",", "\n\"b.onnx\","})
+  for (const char* row : {"\n\"a.onnx batch=2 as-given\",", "\n\"a.onnx batch=3 as-given\",",
+                          "\n\"b.onnx rows=4 as-given\","})
     EXPECT_THAT(out, testing::HasSubstr(row));
   EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 4) << out;
   const std::string refused = Run("bench a.onnx b.onnx --shape batch=2 --shape columns=4" + quick);
   EXPECT_EQ(status_, 2);
-  EXPECT_THAT(refused, testing::HasSubstr("a.onnx on cpu:0: The model has no size 'columns'"));
-  EXPECT_THAT(refused, testing::HasSubstr("b.onnx on cpu:0: The model has no size 'columns'"));
+  EXPECT_THAT(refused,
+              testing::HasSubstr(
+                  "a.onnx batch=2 columns=4 as-given on cpu:0: The model has no size 'columns'"));
+  EXPECT_THAT(refused, testing::HasSubstr(
+                           "b.onnx columns=4 as-given on cpu:0: The model has no size 'columns'"));
   // A program says itself what it leaves open.
   Run("compile a.onnx --no-tune -o a.hyp");
   EXPECT_EQ(status_, 0);

@@ -18,12 +18,12 @@ std::string PictureModel() {
          "= [0, 0], strides = [1, 1]} : f32[1, 8, 8, 8] \"picture\"\n}\n";
 }
 
-struct Counted {
+struct WorkOfProducts {
   int64_t flops = 0, read_bytes = 0;
 };
 
 // Of the kernel that multiplies.
-Counted CountedOn(const char* target) {
+WorkOfProducts ProductsOn(const char* target) {
   const std::string text = PictureModel();
   CompileRequest request;
   request.graph_text = text;
@@ -31,7 +31,7 @@ Counted CountedOn(const char* target) {
   request.options.tune = false;
   const Result<CompileResult> made = Compile(request);
   EXPECT_TRUE(made.ok()) << made.status().ToLine();
-  Counted counted;
+  WorkOfProducts counted;
   if (!made.ok()) return counted;
   for (const program::Record& record : made->program.records) {
     if (record.kind != program::kWorkRecord) continue;
@@ -45,10 +45,10 @@ Counted CountedOn(const char* target) {
 }
 
 TEST(FilledWork, ChannelsThatAreFilledUpAreNoWorkOfTheModel) {
-  const Counted gpu = CountedOn("vulkan-8");
+  const WorkOfProducts gpu = ProductsOn("vulkan-8");
   EXPECT_EQ(gpu.flops, int64_t{2} * 8 * 8 * 8 * 3 * 3 * 3);
   EXPECT_EQ(gpu.read_bytes, 4 * (4 * 100 + 8 * 4 * 9)) << "four channels are read";
-  EXPECT_EQ(CountedOn("cpu-avx2").flops, gpu.flops);
+  EXPECT_EQ(ProductsOn("cpu-avx2").flops, gpu.flops);
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ TEST_F(CommandTest, Bench) {
   const std::string table =
       Run("bench copy.onnx --runs 10 --warm-up 0 --seconds 0.05 --output a.json");
   EXPECT_EQ(status_, 0) << table;
-  EXPECT_THAT(table, testing::HasSubstr("| copy.onnx | cpu:0 | "));
+  EXPECT_THAT(table, testing::HasSubstr("| copy.onnx n=1 as-given | cpu:0 | "));
   EXPECT_THAT(Read("a.json"), testing::HasSubstr("\"is_deterministic\": true"));
   EXPECT_THAT(table, testing::HasSubstr("| enqueue | copies in | cpu:0 busy | "));
   EXPECT_THAT(table, testing::HasSubstr("not probed"));
@@ -81,18 +81,18 @@ TEST_F(CommandTest, Bench) {
   Run("bench copy.onnx --runs 5 --warm-up 0 --seconds 0.05 --fail-if 'p50<100s'");
   EXPECT_EQ(status_, 4);
   // A device that is not there is an error of its row, not another device's time.
-  ExpectError(Run("bench copy.onnx --runs 5 --device cpu:77"), 3, "copy.onnx on cpu:77: ");
+  ExpectError(Run("bench copy.onnx --runs 5 --device cpu:77"), 3, "copy.onnx as-given on cpu:77: ");
   EXPECT_THAT(Run("bench copy.onnx --runs 5 --device cpu:77 -o csv 2>errors; exit $?"),
-              testing::EndsWith("\"copy.onnx\",\"cpu:77\",,,,,,,,,,,,,,,,,,,\n"));
+              testing::EndsWith("\"copy.onnx as-given\",\"cpu:77\",,,,,,,,,,,,,,,,,,,\n"));
   EXPECT_EQ(status_, 3);
-  EXPECT_THAT(Read("errors"), testing::HasSubstr("halyard: error: copy.onnx on cpu:77: "));
+  EXPECT_THAT(Read("errors"), testing::HasSubstr("halyard: error: copy.onnx as-given on cpu:77: "));
   const std::string mixed =
       Run("bench copy.onnx --runs 5 --warm-up 0 --seconds 0.05 --device cpu:77,cpu:0 2>errors; "
           "exit $?");
-  EXPECT_THAT(mixed, testing::AllOf(testing::HasSubstr("| copy.onnx | cpu:77 | "),
-                                    testing::HasSubstr("| copy.onnx | cpu:0 | ")));
+  EXPECT_THAT(mixed, testing::AllOf(testing::HasSubstr("| copy.onnx as-given | cpu:77 | "),
+                                    testing::HasSubstr("| copy.onnx n=1 as-given | cpu:0 | ")));
   EXPECT_EQ(status_, 3);
-  EXPECT_THAT(Read("errors"), testing::HasSubstr("halyard: error: copy.onnx on cpu:77: "));
+  EXPECT_THAT(Read("errors"), testing::HasSubstr("halyard: error: copy.onnx as-given on cpu:77: "));
   ExpectError(Run("bench copy.onnx --shape 3"), 1, "--shape '3' is not SYMBOL=N");
   // One program over two devices; the stand-in puts all on the first.
   setenv("HALYARD_SYNTHETIC_DEVICES", "threads=1", 1);
@@ -176,8 +176,9 @@ TEST_F(CommandTest, BenchOfAGrid) {
   EXPECT_THAT(Read("a.json"), testing::HasSubstr("\"vendor_libs\": true"));
   EXPECT_THAT(Run(quick + "--no-vendor-libs --json"), testing::HasSubstr("\"vendor_libs\": false"));
   EXPECT_THAT(Run(quick + "--vendor-libs --json"), testing::HasSubstr("\"vendor_libs\": true"));
-  // One value is no grid: the row is named as it was.
-  EXPECT_THAT(Run(quick + "--shape n=4 -o csv"), testing::HasSubstr("\n\"copy.onnx\",\"cpu:0\","));
+  // One value names the row, too, and so does the least size where none is given.
+  EXPECT_THAT(Run(quick + "--shape n=4 -o csv"),
+              testing::HasSubstr("\n\"copy.onnx n=4 as-given\",\"cpu:0\","));
   ExpectError(Run(quick + "--shape n=4,4"), 1, "--shape names 'n=4' twice");
   ExpectError(Run(quick + "--shape n=4,"), 1, "--shape 'n=' is not SYMBOL=N");
   ExpectError(Run(quick + "--precision fp16,fp16"), 1, "--precision names 'fp16' twice");
@@ -185,8 +186,9 @@ TEST_F(CommandTest, BenchOfAGrid) {
   Write("bad.onnx", "bad");
   EXPECT_THAT(
       Run("bench bad.onnx --shape n=4,16"),
-      testing::AllOf(testing::StartsWith("halyard: error: bad.onnx n=4 on cpu:0: Node 'g'"),
-                     testing::HasSubstr("\nhalyard: error: bad.onnx n=16 on cpu:0: Node 'g'")));
+      testing::AllOf(
+          testing::StartsWith("halyard: error: bad.onnx n=4 as-given on cpu:0: Node 'g'"),
+          testing::HasSubstr("\nhalyard: error: bad.onnx n=16 as-given on cpu:0: Node 'g'")));
   EXPECT_EQ(status_, 2);
 }
 
@@ -195,7 +197,8 @@ TEST_F(CommandTest, BenchUnderLoad) {
   const std::string quick = "bench copy.onnx --runs 5 --warm-up 0 --seconds 0.2 --no-profile ";
   const std::string table = Run(quick + "--concurrency 3 --rate 20,50 --rate 10 --output a.json");
   EXPECT_EQ(status_, 0) << table;
-  EXPECT_THAT(table, testing::HasSubstr("\nLatency of copy.onnx on cpu:0 under load, 3 sessions:"));
+  EXPECT_THAT(table, testing::HasSubstr(
+                         "\nLatency of copy.onnx n=1 as-given on cpu:0 under load, 3 sessions:"));
   for (const char* load : {"each run after the last", "due at 20/s", "due at 50/s", "due at 10/s"})
     EXPECT_THAT(table, testing::HasSubstr("\n| " + std::string(load) + " | "));
   EXPECT_THAT(Read("a.json"), testing::AllOf(testing::HasSubstr("\"concurrent_latency\""),
@@ -224,11 +227,11 @@ TEST_F(CommandTest, BenchShowsProgressOnATerminal) {
   for (const char* phase :
        {"compiling", "filling the cache", "checking the outputs", "warming up", "timed runs",
         "several runs at once", "runs due at 50/s", "profiled runs"}) {
-    EXPECT_THAT(shown,
-                testing::HasSubstr(erase + "[1/2] copy.onnx on cpu:0: " + phase + ", at least "));
+    EXPECT_THAT(shown, testing::HasSubstr(erase + "[1/2] copy.onnx as-given on cpu:0: " + phase +
+                                          ", at least "));
   }
   // The error of the second row stands on a line of its own, and nothing is left behind it.
-  EXPECT_THAT(shown, testing::HasSubstr(erase + "halyard: error: copy.onnx on cpu:77: "));
+  EXPECT_THAT(shown, testing::HasSubstr(erase + "halyard: error: copy.onnx as-given on cpu:77: "));
   EXPECT_THAT(shown, testing::EndsWith("\n"));
   EXPECT_EQ(std::count(shown.begin(), shown.end(), '\n'), 1) << shown;
   EXPECT_THAT(Read("out"), testing::StartsWith("| model | device |"));
@@ -261,7 +264,7 @@ TEST_F(CommandTest, BenchInterrupted) {
           wait + "sleep 1; kill -INT $!; wait $!; exit $?");
   EXPECT_EQ(status_, 130) << out;
   EXPECT_THAT(Read("errors"), testing::HasSubstr("halyard: error: interrupted; --fail-if is "));
-  EXPECT_THAT(out, testing::HasSubstr("| copy.onnx | cpu:0 | "));
+  EXPECT_THAT(out, testing::HasSubstr("| copy.onnx n=1 as-given | cpu:0 | "));
   EXPECT_THAT(Read("a.json"), testing::AllOf(testing::HasSubstr("\"p50\""),
                                              testing::HasSubstr("\n \"is_interrupted\": true"),
                                              testing::HasSubstr("\n   \"is_interrupted\": true"),
@@ -281,8 +284,8 @@ TEST_F(CommandTest, BenchInterruptedInACompile) {
   EXPECT_EQ(status_, 130) << out;
   EXPECT_EQ(Read("errors"),
             "halyard: error: interrupted; the report has what was measured until then\n");
-  EXPECT_THAT(out, testing::AllOf(testing::HasSubstr("| copy.onnx | cpu:0 | "),
-                                  testing::HasSubstr("| endless.onnx | cpu:0 | - | "),
+  EXPECT_THAT(out, testing::AllOf(testing::HasSubstr("| copy.onnx n=1 as-given | cpu:0 | "),
+                                  testing::HasSubstr("| endless.onnx as-given | cpu:0 | - | "),
                                   testing::Not(testing::HasSubstr("other.onnx"))));
   const std::string report = Read("a.json");
   EXPECT_THAT(report, testing::AllOf(testing::HasSubstr("\n \"is_interrupted\": true"),
@@ -301,15 +304,16 @@ TEST_F(CommandTest, BenchOfSeveralRowsEndsWithTheFirstFailure) {
   const std::string quick = " --runs 5 --warm-up 0 --seconds 0.05 --no-profile 2>errors; exit $?";
   const std::string out = Run("bench copy.onnx bad.onnx" + quick);
   EXPECT_EQ(status_, 2);
-  EXPECT_THAT(out, testing::AllOf(testing::HasSubstr("| copy.onnx | cpu:0 | "),
-                                  testing::HasSubstr("| bad.onnx | cpu:0 | bad.onnx: Node 'g'")));
-  EXPECT_EQ(Read("errors"), "halyard: error: bad.onnx on cpu:0: Node 'g' is wrong.\n");
+  EXPECT_THAT(
+      out, testing::AllOf(testing::HasSubstr("| copy.onnx n=1 as-given | cpu:0 | "),
+                          testing::HasSubstr("| bad.onnx as-given | cpu:0 | bad.onnx: Node 'g'")));
+  EXPECT_EQ(Read("errors"), "halyard: error: bad.onnx as-given on cpu:0: Node 'g' is wrong.\n");
   // A condition that holds on another row does not hide the failure.
   Run("bench copy.onnx bad.onnx --fail-if 'p50<100s'" + quick);
   EXPECT_EQ(status_, 2);
   Run("bench bad.onnx copy.onnx --fail-if 'p50<100s'" + quick);
   EXPECT_EQ(status_, 2);
-  EXPECT_THAT(Read("errors"), testing::HasSubstr("copy.onnx on cpu:0: p50<100s"));
+  EXPECT_THAT(Read("errors"), testing::HasSubstr("copy.onnx n=1 as-given on cpu:0: p50<100s"));
   // A device is missing alike where its driver has none of that number and where it does not open.
   setenv("HALYARD_CUDA_LIBRARY", "libnowhere.so.1", 1);
   Run("bench copy.onnx --device cpu:0,cuda:0,cpu:77" + quick);
@@ -330,7 +334,7 @@ TEST_F(CommandTest, ReportsOfNothingAlikeAreNotCompared) {
   Run("bench other.onnx" + quick + "--output b.json");
   ExpectError(Run("bench --compare a.json b.json"), 2,
               "'a.json' and 'b.json' measured no model on a device alike: the first has 'copy.onnx "
-              "on cpu:0', the second has 'other.onnx on cpu:0'");
+              "n=1 as-given on cpu:0', the second has 'other.onnx n=1 as-given on cpu:0'");
   Run("bench bad.onnx" + quick + "--output c.json");
   ExpectError(Run("bench --compare c.json c.json"), 2, "the first has none, the second has none");
 }
