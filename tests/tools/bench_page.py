@@ -211,7 +211,7 @@ def main():
         run = subprocess.run([halyard, "bench", model, "--device", "cpu:0,cpu:77", "--shape", "batch=4", "--no-tune", "--runs",
                               "50", "--seconds", "0.5", "--warm-up", "0.05", "--rate", "20,10", "--html", page, "--output", output],
                              env=env, capture_output=True, text=True, timeout=120)
-        assert run.returncode == 2, run.stderr
+        assert run.returncode == 3, run.stderr
         report = json.loads(pathlib.Path(output).read_text())
         check_schema(report)
         seen = read_page(page, folder)
