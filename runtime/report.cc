@@ -242,11 +242,17 @@ class Reporter {
     Line("placement");
     for (size_t d = 0; d < program_.devices.size(); ++d) {
       const Counts counts = CountCommands(d);
-      const bool is_one = program_.devices.size() == 1;
-      Line("  {}: {}, {}, {}, {}{}", program_.devices[d].name,
-           Counted(counts.dispatches, "dispatch"), Counted(counts.copies, "copy"),
-           Counted(counts.fills, "fill"), Counted(counts.interpreted, "interpreted op"),
-           is_one ? "" : ", " + Counted(counts.transfers, "transfer") + " to it");
+      std::string text;
+      const auto add = [&](size_t count, std::string_view noun, std::string_view more = "") {
+        if (count == 0) return;
+        text += fmt::format("{}{}{}", text.empty() ? "" : ", ", Counted(count, noun), more);
+      };
+      add(counts.dispatches, "dispatch");
+      add(counts.copies, "copy");
+      add(counts.fills, "fill");
+      add(counts.interpreted, "interpreted op");
+      if (program_.devices.size() > 1) add(counts.transfers, "transfer", " to it");
+      Line("  {}: {}", program_.devices[d].name, text.empty() ? "does nothing" : text);
     }
     for (const auto& [pair, count] : CountTransfers()) {
       const auto& [from, to] = pair;

@@ -375,8 +375,9 @@ TEST_F(EndToEndDevices, TheCommandTakesAffinitiesCapsAndPolicies) {
       "--device cpu:0,cpu:1,cpu:2 --affinity b=cpu:1 --affinity c=require:cpu:2 "
       "--expect-dir one --rtol 1e-5 --atol 1e-5");
   EXPECT_EQ(status_, 0);
-  Run(base + "--device cpu:0,cpu:1 --affinity b=cpu:2");
-  EXPECT_EQ(status_, 2);
+  EXPECT_THAT(Run(base + "--device cpu:0,cpu:1 --affinity b=cpu:2"),
+              HasSubstr("which the program may not use; it may use "));
+  EXPECT_EQ(status_, 1);
   EXPECT_THAT(Run(base + "--device cpu:0,cpu:1 --affinity b=cpu:1 --affinity '*=forbid:cpu:1'"),
               HasSubstr("chain.onnx: 'b' is required on 'cpu:1' by the affinity 'b=cpu:1' and "
                         "forbidden there by the affinity '*=forbid:cpu:1'."));
@@ -549,7 +550,9 @@ TEST_F(EndToEndGpus, AModelRunsOverAllDriversAtOnce) {
         Run("explain " HALYARD_SOURCE_DIR "/examples/digits/digits.onnx --no-tune --shape batch=3" +
             split);
     EXPECT_THAT(report, HasSubstr("from cuda:0 to vulkan:0: staged in page-locked memory of "));
-    EXPECT_THAT(report, Not(HasSubstr(": 0 dispatches")));
+    for (const char* device : {"cuda:0", "vulkan:0"}) {
+      EXPECT_THAT(report, testing::ContainsRegex(device + std::string(": [0-9]+ dispatch")));
+    }
   }
 }
 

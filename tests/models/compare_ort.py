@@ -224,8 +224,7 @@ def explain(halyard, model, folder, options):
 
 def devices_in_use(report):
     """How many devices do any work."""
-    lines = re.findall(r"^  \S+: (\d+) dispatch\w*, .* (\d+) interpreted", report, re.MULTILINE)
-    return sum(int(dispatches) + int(interpreted) > 0 for dispatches, interpreted in lines)
+    return len(re.findall(r"^  \w+:\d+\S*: (?:.*, )?[1-9]\d* (?:dispatch|interpreted)", report, re.MULTILINE))
 
 
 def check_accuracy(halyard, work, options):
