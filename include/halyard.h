@@ -20,8 +20,8 @@
  * sessions: one thread at a time; a second one gets HY_BUSY and changes nothing. Callbacks run on the
  * calling thread unless they say otherwise and must not call back into Halyard except hy_result_name and
  * hy_last_error. A calling thread needs 64 KiB of stack: where less than 1 MiB is left, what needs more, such as
- * compiling, runs on a thread of the library, with its callbacks, while the call waits. After fork() the child gets HY_UNAVAILABLE from every call but the release functions,
- * which do nothing there.
+ * compiling, runs on a thread of the library, with its callbacks, while the call waits. After fork() the child gets
+ * HY_UNAVAILABLE from every call but the release functions, which do nothing there.
  *
  * Growth. Descriptor and info structs start with struct_size, type and next; initialise them with their
  * HY_*_INIT. A library accepts a shorter struct (missing fields are defaults) and a longer one whose tail
@@ -652,7 +652,8 @@ typedef struct hy_program_load_desc {
 
 /* Loads what hy_program_save wrote; never opens the compiler library. A program file is trusted like a
  * shared library: its hashes find corruption, not malice. Any thread. HY_DATA_LOSS for a corrupted file,
- * HY_INCOMPATIBLE for another format version or a device that lacks what the code needs. */
+ * HY_INCOMPATIBLE for another format version or a device that lacks what the code needs, HY_UNAVAILABLE for a device
+ * that is not there, HY_OUT_OF_MEMORY where a cap that it was compiled with leaves too little. */
 HY_API HY_NODISCARD hy_result hy_program_load(hy_instance_t* instance, const hy_program_load_desc* desc,
                                               hy_program_t** out_program);
 /* What hy_program_load would say, without making anything. Any thread. */

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <thread>
 
+#include "tests/sanitized.h"
 #include "tests/tools/command_fixture.h"
 
 namespace halyard {
@@ -196,6 +197,19 @@ TEST_F(DamageTest, AnInterruptedCommandLeavesNothing) {
   EXPECT_EQ(Files(), before);
   Run("run weigh.hyp");
   EXPECT_EQ(status_, 0);
+}
+
+TEST_F(DamageTest, AnInputLargerThanMemoryIsNamed) {
+  if (HALYARD_SANITIZED) GTEST_SKIP() << "Sanitizers need more addresses than the limit leaves.";
+  Write("copy.onnx", "copy");
+  WriteNpy("big.npy", {1});
+  std::string head = Read("big.npy");
+  head.replace(head.find("(1,)"), 4, "(1000000000,)");
+  head.erase(head.find("             "), 9);  // the head keeps its length
+  Write("big.npy", head);
+  std::filesystem::resize_file(folder_ + "/big.npy", 128 + uintmax_t{4000000000});
+  ExpectError(RunLimited("run copy.onnx --device cpu --input x=@big.npy", "-v 2000000"), 3,
+              "big.npy: the tensor takes more memory than this machine gives");
 }
 
 // 100 GB without a byte on the disk.

@@ -34,18 +34,11 @@ class CommandTest : public testing::Test {
   ~CommandTest() override { std::filesystem::remove_all(folder_); }
 
   std::string Run(const std::string& arguments) { return RunCommand(folder_, arguments, &status_); }
-  // In a shell whose processes may write no more than 1 KiB into a file. The cache stays off: what
-  // it cannot keep is a warning.
-  std::string RunLimited(const std::string& arguments) {
+  // In a shell under a limit, by default one of 1 KiB for what its processes write into a file. The
+  // cache stays off: what it cannot keep is a warning.
+  std::string RunLimited(const std::string& arguments, const std::string& limit = "-f 1") {
     setenv("HALYARD_CACHE_DIR", "off", 1);
-    const std::string command =
-        "cd " + folder_ + " && ulimit -f 1 && " HALYARD_COMMAND " " + arguments + " 2>&1";
-    FILE* pipe = popen(command.c_str(), "r");
-    std::string out;
-    char piece[4096];
-    while (const size_t size = fread(piece, 1, sizeof(piece), pipe)) out.append(piece, size);
-    const int ended = pclose(pipe);
-    status_ = WIFEXITED(ended) ? WEXITSTATUS(ended) : 256 + WTERMSIG(ended);
+    const std::string out = RunCommand(folder_ + " && ulimit " + limit, arguments, &status_);
     setenv("HALYARD_CACHE_DIR", (folder_ + "/cache").c_str(), 1);
     return out;
   }
