@@ -31,7 +31,7 @@ std::vector<uint8_t> WriteGpuImage(const GpuImage& given) {
     if (kernel.library.empty()) continue;
     image.kernels.push_back(kernel);
     image.kernels.back().module = kernel.library;
-    image.kernels.back().flags = kGpuEntryLibraryMatmul;
+    image.kernels.back().flags = kGpuEntryLibraryCall;
   }
   const uint64_t names_start =
       sizeof(GpuImageHeader) + image.kernels.size() * sizeof(GpuImageEntry);
@@ -134,7 +134,7 @@ Result<GpuImage> ReadGpuImage(std::span<const uint8_t> bytes) {
     kernel.subgroup_size = entry.subgroup_size;
     kernel.dynamic_workgroup_bytes = entry.dynamic_workgroup_bytes;
     kernel.flags = entry.flags;
-    if (entry.flags == kGpuEntryLibraryMatmul && image.kind != GpuModuleKind::kSpirv) {
+    if (entry.flags == kGpuEntryLibraryCall && image.kind != GpuModuleKind::kSpirv) {
       if (image.kernels.empty() || image.kernels.back().name != kernel.name ||
           !image.kernels.back().library.empty()) {
         return DataLoss("The library record '{}' of a GPU image does not follow its kernel.",
@@ -155,15 +155,15 @@ Result<GpuImage> ReadGpuImage(std::span<const uint8_t> bytes) {
   return image;
 }
 
-Result<std::vector<uint8_t>> AddLibraryMatmuls(
-    std::span<const uint8_t> bytes, const std::map<uint32_t, GpuLibraryMatmul>& matmuls) {
+Result<std::vector<uint8_t>> AddLibraryCalls(std::span<const uint8_t> bytes,
+                                             const std::map<uint32_t, GpuLibraryCall>& calls) {
   HY_ASSIGN(GpuImage image, ReadGpuImage(bytes));
-  for (const auto& [index, matmul] : matmuls) {
+  for (const auto& [index, call] : calls) {
     if (index >= image.kernels.size()) {
       return InvalidArgument("A library record is for kernel {} of {}.", index,
                              image.kernels.size());
     }
-    image.kernels[index].library = {reinterpret_cast<const uint8_t*>(&matmul), sizeof(matmul)};
+    image.kernels[index].library = {reinterpret_cast<const uint8_t*>(&call), sizeof(call)};
   }
   return WriteGpuImage(image);
 }

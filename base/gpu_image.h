@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/gpu_kernel_abi.h"
-#include "base/gpu_library_matmul.h"
+#include "base/gpu_library_call.h"
 #include "base/status.h"
 
 namespace halyard {
@@ -25,7 +25,7 @@ struct GpuKernel {
   uint32_t subgroup_size = 0;
   uint32_t dynamic_workgroup_bytes = 0;
   uint32_t flags = 0;
-  // A GpuLibraryMatmul that a library may compute instead; empty: there is none.
+  // A GpuLibraryCall that a library may compute instead; empty: there is none.
   std::span<const uint8_t> library = {};
 };
 
@@ -36,15 +36,16 @@ struct GpuImage {
 };
 
 // Modules at the same address are stored once. A kernel's library record follows it as an entry of
-// the same name with kGpuEntryLibraryMatmul.
+// the same name with kGpuEntryLibraryCall.
 std::vector<uint8_t> WriteGpuImage(const GpuImage& image);
 
-// DATA_LOSS names what is wrong: sizes, offsets, an unknown kind or flag, a workgroup of size 0 or an empty
-// or repeated name. What a library record says is not looked at. The result borrows from `bytes`.
+// DATA_LOSS names what is wrong: sizes, offsets, an unknown kind or flag, a workgroup of size 0 or
+// an empty or repeated name. What a library record says is not looked at. The result borrows from
+// `bytes`.
 Result<GpuImage> ReadGpuImage(std::span<const uint8_t> bytes);
 
 // The image with library records added to kernels, by index.
-Result<std::vector<uint8_t>> AddLibraryMatmuls(std::span<const uint8_t> image,
-                                               const std::map<uint32_t, GpuLibraryMatmul>& matmuls);
+Result<std::vector<uint8_t>> AddLibraryCalls(std::span<const uint8_t> image,
+                                             const std::map<uint32_t, GpuLibraryCall>& calls);
 
 }  // namespace halyard

@@ -244,8 +244,8 @@ class Bench {
       }
       auto image = target_.kind == TargetKind::kCuda ? cuda::EmitCudaImage(module, target_)
                                                      : spirv::EmitSpirvImage(module, target_);
-      if (image.ok() && !candidate.built.library_matmuls.empty()) {
-        image = AddLibraryMatmuls(*image, candidate.built.library_matmuls);
+      if (image.ok() && !candidate.built.library_calls.empty()) {
+        image = AddLibraryCalls(*image, candidate.built.library_calls);
       }
       if (image.ok()) {
         candidate.image = std::move(*image);
@@ -291,7 +291,7 @@ class Bench {
     }
     std::vector<schedule::ScheduleRecord> own;
     for (const Candidate& candidate : one.candidates) own.push_back(candidate.record);
-    const auto proposals = Must(device_->ProposeMatmuls(plan->matmul, 3));
+    const auto proposals = Must(device_->ProposeLibraryCalls(plan->call, 3));
     for (const auto& record : schedule::LibrarySchedules(own, proposals)) {
       auto built = schedule::BuildKernel(function, kernel, record, target_);
       if (built.ok()) one.candidates.push_back({record, 0, std::move(*built), {}, {}});

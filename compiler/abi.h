@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/gpu_library_matmul.h"
+#include "base/gpu_library_call.h"
 #include "base/status.h"
 #include "compiler/graph/graph.h"
 #include "compiler/place/machine.h"
@@ -57,15 +57,15 @@ class Measurer {
   // takes those neither.
   virtual Result<std::vector<double>> Measure(uint32_t device,
                                               std::span<const Candidate> candidates) = 0;
-  // What a library of the device's vendor proposes for a product (hal::Device::ProposeMatmuls), and
-  // its name and version, which stand for everything that its proposals depend on; UNAVAILABLE says
-  // why there is none.
-  virtual Result<std::vector<GpuLibraryMatmul>> ProposeMatmuls(uint32_t, const GpuLibraryMatmul&,
-                                                               size_t) {
-    return Unavailable("There is no library of matrix products.");
+  // What a library of the device's vendor proposes (hal::Device::ProposeLibraryCalls), and its name
+  // and version, which stand for everything that its proposals depend on; UNAVAILABLE says why
+  // there is none.
+  virtual Result<std::vector<GpuLibraryCall>> ProposeLibraryCalls(uint32_t, const GpuLibraryCall&,
+                                                                  size_t) {
+    return Unavailable("There is no library of a vendor.");
   }
-  virtual Result<std::string> DescribeMatmulLibrary(uint32_t) {
-    return Unavailable("There is no library of matrix products.");
+  virtual Result<std::string> DescribeLibrary(uint32_t, GpuLibraryKind) {
+    return Unavailable("There is no library of a vendor.");
   }
   // The timing cache: the record that won for `key` (kernel text, sizes and target) on this device
   // before, and storing a new one with its median.

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/gpu_library_matmul.h"
+#include "base/gpu_library_call.h"
 #include "base/status.h"
 #include "hal/buffer.h"
 #include "hal/capabilities.h"
@@ -147,17 +147,18 @@ class Device : public RefCounted {
   virtual Status Wait(std::span<const SemaphorePoint> points, WaitMode mode, int64_t timeout_ns,
                       size_t* out_index = nullptr) = 0;
 
-  // Products of matrices that a library of the device's vendor may compute
-  // (base/gpu_library_matmul.h). The first call opens the library, which may take a while.
+  // What libraries of the device's vendor may compute (base/gpu_library_call.h). The first call
+  // opens the library of a kind, which may take a while.
   //
   // Its name, version and file; UNAVAILABLE says why there is none.
-  virtual Result<std::string> DescribeMatmulLibrary() {
-    return Unavailable("'{}' has no library of matrix products.", path());
+  virtual Result<std::string> DescribeLibrary(GpuLibraryKind) {
+    return Unavailable("'{}' has no library of its vendor.", path());
   }
-  // `wanted` with the algorithms that the library proposes, best first, at most `most`; none where
-  // it knows none. Bindings may be left open. UNAVAILABLE where there is no library.
-  virtual Result<std::vector<GpuLibraryMatmul>> ProposeMatmuls(const GpuLibraryMatmul&, size_t) {
-    return DescribeMatmulLibrary().status();
+  // `wanted` with each of the ways that its library proposes, best first, at most `most`; none
+  // where it knows none. Bindings may be left open. UNAVAILABLE where there is no library.
+  virtual Result<std::vector<GpuLibraryCall>> ProposeLibraryCalls(const GpuLibraryCall& wanted,
+                                                                  size_t) {
+    return DescribeLibrary(wanted.kind).status();
   }
 
   // The image of a kernel "empty" without bindings and scalars that does nothing: what CommandTime

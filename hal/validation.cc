@@ -158,10 +158,12 @@ class ValidationDevice final : public Device {
   Status QueueHostCall(uint32_t queue, const Ordering& ordering, const HostCall& call) override;
   Status Wait(std::span<const SemaphorePoint> points, WaitMode mode, int64_t timeout_ns,
               size_t* out_index) override;
-  Result<std::string> DescribeMatmulLibrary() override { return inner_->DescribeMatmulLibrary(); }
-  Result<std::vector<GpuLibraryMatmul>> ProposeMatmuls(const GpuLibraryMatmul& wanted,
-                                                       size_t most) override {
-    return inner_->ProposeMatmuls(wanted, most);
+  Result<std::string> DescribeLibrary(GpuLibraryKind kind) override {
+    return inner_->DescribeLibrary(kind);
+  }
+  Result<std::vector<GpuLibraryCall>> ProposeLibraryCalls(const GpuLibraryCall& wanted,
+                                                          size_t most) override {
+    return inner_->ProposeLibraryCalls(wanted, most);
   }
   Result<std::vector<uint8_t>> EmptyKernel() const override { return inner_->EmptyKernel(); }
   Result<LinkInfo> LinkTo(const Device& other) const override {

@@ -78,8 +78,10 @@ uint64_t CacheKey(uint64_t fingerprint, const CompileJob& job) {
   if (job.options.vendor_libraries && job.options.tune) {
     // Another version chooses anew, and so does one that was missing.
     for (const Ref<hal::Device>& device : job.devices) {
-      const Result<std::string> library = device->DescribeMatmulLibrary();
-      key = HashCombine(key, HashString(library.ok() ? *library : "none"));
+      for (const GpuLibraryKind kind : kGpuLibraryKinds) {
+        const Result<std::string> library = device->DescribeLibrary(kind);
+        key = HashCombine(key, HashString(library.ok() ? *library : "none"));
+      }
     }
   }
   return key;

@@ -30,7 +30,7 @@ Result<std::string> MakeDeviceReport(hal::Device& device, ReportFormat format) {
   hal::Capabilities capabilities = device.capabilities();
   if (TargetOf(device).kind == TargetKind::kCuda) {
     // Opened for the report alone where no program has needed it.
-    const Result<std::string> library = device.DescribeMatmulLibrary();
+    const Result<std::string> library = device.DescribeLibrary(GpuLibraryKind::kMatmul);
     capabilities.notes.push_back(
         library.ok() ? fmt::format("Library of matrix products: {}.", *library)
                      : "No library of matrix products: " + library.status().message());

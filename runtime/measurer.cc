@@ -322,20 +322,21 @@ Result<std::vector<double>> HalMeasurer::Measure(uint32_t device,
   return result;
 }
 
-Result<std::vector<GpuLibraryMatmul>> HalMeasurer::ProposeMatmuls(uint32_t device,
-                                                                  const GpuLibraryMatmul& wanted,
-                                                                  size_t most) {
+Result<std::vector<GpuLibraryCall>> HalMeasurer::ProposeLibraryCalls(uint32_t device,
+                                                                     const GpuLibraryCall& wanted,
+                                                                     size_t most) {
   if (device >= devices_.size()) {
-    return InvalidArgument("A product is for device {}; there are {}.", device, devices_.size());
+    return InvalidArgument("A library call is for device {}; there are {}.", device,
+                           devices_.size());
   }
-  return devices_[device]->ProposeMatmuls(wanted, most);
+  return devices_[device]->ProposeLibraryCalls(wanted, most);
 }
 
-Result<std::string> HalMeasurer::DescribeMatmulLibrary(uint32_t device) {
+Result<std::string> HalMeasurer::DescribeLibrary(uint32_t device, GpuLibraryKind kind) {
   if (device >= devices_.size()) {
     return InvalidArgument("A library is for device {}; there are {}.", device, devices_.size());
   }
-  return devices_[device]->DescribeMatmulLibrary();
+  return devices_[device]->DescribeLibrary(kind);
 }
 
 std::optional<std::string> HalMeasurer::FindChoice(uint32_t device, uint64_t key) {

@@ -27,10 +27,10 @@ class HalMeasurer : public Measurer, public place::Timings {
 
   Result<std::vector<double>> Measure(uint32_t device,
                                       std::span<const Candidate> candidates) override;
-  Result<std::vector<GpuLibraryMatmul>> ProposeMatmuls(uint32_t device,
-                                                       const GpuLibraryMatmul& wanted,
-                                                       size_t most) override;
-  Result<std::string> DescribeMatmulLibrary(uint32_t device) override;
+  Result<std::vector<GpuLibraryCall>> ProposeLibraryCalls(uint32_t device,
+                                                          const GpuLibraryCall& wanted,
+                                                          size_t most) override;
+  Result<std::string> DescribeLibrary(uint32_t device, GpuLibraryKind kind) override;
   std::optional<std::string> FindChoice(uint32_t device, uint64_t key) override;
   void StoreChoice(uint32_t device, uint64_t key, std::string_view record, double seconds) override;
 

@@ -145,7 +145,8 @@ class Chooser {
     }
     const auto [found, is_new] = libraries_.try_emplace(device);
     if (is_new) {
-      const Result<std::string> library = state_.request->measurer->DescribeMatmulLibrary(device);
+      const Result<std::string> library =
+          state_.request->measurer->DescribeLibrary(device, GpuLibraryKind::kMatmul);
       if (library.ok()) {
         found->second = *library;
       } else {
@@ -164,7 +165,7 @@ class Chooser {
                                                   TargetOf(item.key.first), nullptr);
     if (!plan) return OkStatus();
     // What is a constant does not show in a kernel, but in how it is cut.
-    const GpuLibraryMatmul& matmul = plan->matmul;
+    const GpuLibraryMatmul& matmul = plan->call.matmul;
     item.key.second =
         HashCombine(item.key.second,
                     HashString(fmt::format("{}|{}|{}|{}|{}", *library, FormatLibraryMatmul(matmul),
@@ -173,7 +174,7 @@ class Chooser {
     const auto [found, is_new] = proposals_.try_emplace(item.key);
     if (is_new) {
       auto proposals =
-          state_.request->measurer->ProposeMatmuls(item.key.first, plan->matmul, kMostProposals);
+          state_.request->measurer->ProposeLibraryCalls(item.key.first, plan->call, kMostProposals);
       if (proposals.ok()) {
         found->second = std::move(*proposals);
       } else {
@@ -205,8 +206,8 @@ class Chooser {
       code.kernels.back().name = RacedKernelName(code.kernels.size() - 1);
     }
     HY_ASSIGN(std::vector<uint8_t> image, EmitImage(code, target));
-    if (scheduled.library_matmuls.empty()) return image;
-    return AddLibraryMatmuls(image, scheduled.library_matmuls);
+    if (scheduled.library_calls.empty()) return image;
+    return AddLibraryCalls(image, scheduled.library_calls);
   }
 
   // Equal code over equal sizes on an equal target.
@@ -450,8 +451,8 @@ class Chooser {
     choices_[key] = {
         race.candidates[best].record,
         fmt::format("fastest of {} in a race at {:.1f} us, the {} {}", ran, seconds[best] * 1e6,
-                    race.candidates[0].library_matmuls.empty() ? "analytic model's choice"
-                                                               : "library's own first choice",
+                    race.candidates[0].library_calls.empty() ? "analytic model's choice"
+                                                             : "library's own first choice",
                     !race.failures[0].ok()      ? "does not compile"
                     : std::isfinite(seconds[0]) ? fmt::format("took {:.1f} us", seconds[0] * 1e6)
                                                 : "is refused by the device"),
@@ -501,7 +502,7 @@ class Chooser {
 
   void Count(const ScheduledKernel& scheduled, double seconds) {
     raced_seconds_ += seconds;
-    if (scheduled.library_matmuls.empty()) return;
+    if (scheduled.library_calls.empty()) return;
     ++library_count_;
     library_seconds_ += seconds;
   }
@@ -521,7 +522,7 @@ class Chooser {
 
   CompileState& state_;
   std::map<uint32_t, std::optional<std::string>> libraries_;  // by device
-  std::map<Key, std::vector<GpuLibraryMatmul>> proposals_;
+  std::map<Key, std::vector<GpuLibraryCall>> proposals_;
   double raced_seconds_ = 0, library_seconds_ = 0;
   size_t library_count_ = 0;
   std::vector<Item> items_;  // in execution order

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/gpu_library_matmul.h"
+#include "base/gpu_library_call.h"
 #include "base/status.h"
 #include "compiler/expr/expr.h"
 #include "compiler/kernel/kernel_ir.h"
@@ -144,8 +144,8 @@ struct ScheduledKernel {
   std::vector<Dispatch> dispatches;  // in order; each may read what an earlier one wrote
   std::vector<Workspace> workspaces;
   std::vector<PackedConstant> constants;
-  // By kernel: the library's product that may run in its place. Operands are its bindings.
-  std::map<uint32_t, GpuLibraryMatmul> library_matmuls;
+  // By kernel: the library's call that may run in its place. Operands are its bindings.
+  std::map<uint32_t, GpuLibraryCall> library_calls;
 };
 
 // The records worth trying for function.kernels[kernel], best first; never empty when OK, and every

@@ -63,7 +63,7 @@ Status CudaCommandBuffer::Dispatch(const hal::DispatchCommand& command) {
   Command added;
   added.stage = stage_;
   added.kernel = &executable->kernel(command.entry);
-  if (added.kernel->library) added.kind = Kind::kLibraryCall;
+  if (added.kernel->library_call) added.kind = Kind::kLibraryCall;
   added.dispatch = dispatch_count();
   added.first_scalar = scalars_.size();
   added.scalar_count = static_cast<uint32_t>(command.scalars.size());

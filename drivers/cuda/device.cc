@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "drivers/cuda/capabilities.h"
 #include "drivers/cuda/launch.h"
-#include "drivers/cuda/library_matmul.h"
+#include "drivers/cuda/library_call.h"
 #include "hal/command_checks.h"
 #include "hal/pci.h"
 
@@ -62,30 +62,28 @@ CudaDevice::CudaDevice(Ref<Context> context, const CudaOptions& options, Managem
 
 CudaDevice::~CudaDevice() { scheduler_->Stop(); }
 
-Result<MatmulLibrary*> CudaDevice::matmul_library() {
-  std::lock_guard lock(matmul_mutex_);
-  if (matmul_library_) return matmul_library_.get();
-  HY_TRY(why_no_matmul_library_);
+Result<VendorLibrary*> CudaDevice::library(GpuLibraryKind kind) {
+  std::lock_guard lock(libraries_mutex_);
+  OpenedLibrary& opened = libraries_[kind];
+  if (opened.library) return opened.library.get();
+  HY_TRY(opened.why_none);
   const uint64_t hash =
       HashCombine(HashString(capabilities_.identity.name.ValueOr("")),
                   static_cast<uint64_t>(capabilities_.compute.unit_count.ValueOr(0)));
-  auto library = MatmulLibrary::Open(*context_, hash);
+  auto library = OpenVendorLibrary(kind, *context_, hash);
   if (!library.ok()) {
     // What may be otherwise the next time is not kept.
-    if (library.status().code() == StatusCode::kUnavailable) {
-      why_no_matmul_library_ = library.status();
-    }
+    if (library.status().code() == StatusCode::kUnavailable) opened.why_none = library.status();
     return library.status();
   }
-  matmul_library_ = std::move(*library);
-  return matmul_library_.get();
+  opened.library = std::move(*library);
+  return opened.library.get();
 }
 
-Result<std::string> CudaDevice::DescribeMatmulLibrary() {
+Result<std::string> CudaDevice::DescribeLibrary(GpuLibraryKind kind) {
   return CatchAll([&]() -> Result<std::string> {
-    HY_ASSIGN(const MatmulLibrary* library, matmul_library());
-    return fmt::format("cuBLASLt {}, {}", FormatCublasLtVersion(library->api().version),
-                       library->api().library);
+    HY_ASSIGN(const VendorLibrary* opened, library(kind));
+    return opened->Describe();
   });
 }
 
@@ -108,12 +106,12 @@ Result<std::vector<uint8_t>> CudaDevice::EmptyKernel() const {
   return WriteGpuImage(image);
 }
 
-Result<std::vector<GpuLibraryMatmul>> CudaDevice::ProposeMatmuls(const GpuLibraryMatmul& wanted,
-                                                                 size_t most) {
-  return CatchAll([&]() -> Result<std::vector<GpuLibraryMatmul>> {
+Result<std::vector<GpuLibraryCall>> CudaDevice::ProposeLibraryCalls(const GpuLibraryCall& wanted,
+                                                                    size_t most) {
+  return CatchAll([&]() -> Result<std::vector<GpuLibraryCall>> {
     HY_TRY(health());
-    HY_ASSIGN(MatmulLibrary * library, matmul_library());
-    return LibraryMatmul::Propose(*library, wanted, most);
+    HY_ASSIGN(VendorLibrary * opened, library(wanted.kind));
+    return opened->Propose(wanted, most);
   });
 }
 

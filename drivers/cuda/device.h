@@ -2,6 +2,7 @@
 // CudaDevice: one NVIDIA GPU as a HAL device. How work gets to the GPU is in scheduler.h.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -14,7 +15,7 @@
 
 namespace halyard::drivers::cuda {
 
-class MatmulLibrary;
+class VendorLibrary;
 class Scheduler;
 struct Work;
 
@@ -55,9 +56,9 @@ class CudaDevice final : public hal::Device {
   Status Flush() override;
   Status Wait(std::span<const hal::SemaphorePoint> points, hal::WaitMode mode, int64_t timeout_ns,
               size_t* out_index) override;
-  Result<std::string> DescribeMatmulLibrary() override;
-  Result<std::vector<GpuLibraryMatmul>> ProposeMatmuls(const GpuLibraryMatmul& wanted,
-                                                       size_t most) override;
+  Result<std::string> DescribeLibrary(GpuLibraryKind kind) override;
+  Result<std::vector<GpuLibraryCall>> ProposeLibraryCalls(const GpuLibraryCall& wanted,
+                                                          size_t most) override;
   Result<std::vector<uint8_t>> EmptyKernel() const override;
   Result<hal::LinkInfo> LinkTo(const hal::Device& other) const override;
 
@@ -68,9 +69,9 @@ class CudaDevice final : public hal::Device {
   bool takes_kernel_ir() const { return context_->api().halyard_takes_kernel_ir; }
   // Programmatic launch edges between kernels that wait themselves.
   bool has_dependent_launch() const;
-  // cuBLASLt, opened by the first caller; lives as long as the device. UNAVAILABLE says why it
-  // cannot be opened, to every caller alike.
-  Result<MatmulLibrary*> matmul_library();
+  // The library of a kind, opened by the first caller; lives as long as the device. UNAVAILABLE
+  // says why it cannot be opened, to every caller alike; DATA_LOSS for an unknown kind.
+  Result<VendorLibrary*> library(GpuLibraryKind kind);
 
  private:
   // Queues one work; `fill_in` gives it its payload.
@@ -85,9 +86,12 @@ class CudaDevice final : public hal::Device {
   const hal::Capabilities capabilities_;
   const std::unique_ptr<Memory> memory_;
   const std::shared_ptr<Scheduler> scheduler_;
-  std::mutex matmul_mutex_;  // the two below
-  std::unique_ptr<MatmulLibrary> matmul_library_;
-  Status why_no_matmul_library_;
+  struct OpenedLibrary {
+    std::unique_ptr<VendorLibrary> library;
+    Status why_none;
+  };
+  std::mutex libraries_mutex_;
+  std::map<GpuLibraryKind, OpenedLibrary> libraries_;
 };
 
 }  // namespace halyard::drivers::cuda

@@ -104,9 +104,7 @@ Status CudaExecutable::LoadKernels(const hal::ExecutableSource& source, const Gp
     }
     HY_ASSIGN(Kernel added, LoadKernel(module, kernel));
     if (!kernel.library.empty()) {
-      auto library = LoadLibraryMatmul(kernel);
-      HY_TRY_CONTEXT(library, "loading kernel '{}'", kernel.name);
-      added.library = std::move(*library);
+      HY_TRY_CONTEXT(LoadLibraryCall(kernel, added), "loading kernel '{}'", kernel.name);
     }
     kernels_.push_back(std::move(added));
     entries_.push_back(
@@ -229,30 +227,33 @@ Result<CudaExecutable::Kernel> CudaExecutable::LoadKernel(CUmodule module,
   return kernel;
 }
 
-Result<std::unique_ptr<LibraryMatmul>> CudaExecutable::LoadLibraryMatmul(const GpuKernel& source) {
-  GpuLibraryMatmul matmul;
-  if (source.library.size() != sizeof(matmul)) {
-    return DataLoss("Its library record has {} bytes; it must have {}.", source.library.size(),
-                    sizeof(matmul));
-  }
-  std::memcpy(&matmul, source.library.data(), sizeof(matmul));
-  const auto make = [&]() -> Result<std::unique_ptr<LibraryMatmul>> {
-    HY_ASSIGN(MatmulLibrary * library, device_->matmul_library());
-    return LibraryMatmul::Create(*library, matmul, source.binding_count);
+Status CudaExecutable::LoadLibraryCall(const GpuKernel& source, Kernel& kernel) {
+  GpuLibraryCall call;
+  const auto make = [&]() -> Status {
+    // Of a program that another release made.
+    if (source.library.size() != sizeof(call)) {
+      return Incompatible(
+          "The program's records of library calls have {} bytes; here they have {}.",
+          source.library.size(), sizeof(call));
+    }
+    std::memcpy(&call, source.library.data(), sizeof(call));
+    HY_ASSIGN(VendorLibrary * library, device_->library(call.kind));
+    HY_ASSIGN(kernel.library_call, library->Create(call, source.binding_count));
+    kernel.library = library;
+    return OkStatus();
   };
-  auto made = make();
-  if (made.ok() || (made.status().code() != StatusCode::kUnavailable &&
-                    made.status().code() != StatusCode::kIncompatible)) {
+  const Status made = make();
+  if (made.ok() ||
+      (made.code() != StatusCode::kUnavailable && made.code() != StatusCode::kIncompatible)) {
     return made;
   }
-  const std::string note =
-      fmt::format("Generated kernels compute products that the program gives to cuBLASLt: {}",
-                  made.status().message());
+  const std::string note = fmt::format("Generated kernels compute what the program gives to {}: {}",
+                                       LibraryName(call.kind), made.message());
   // One reason for all of them is said once.
   if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) {
     notes_.push_back(note);
   }
-  return std::unique_ptr<LibraryMatmul>();
+  return OkStatus();
 }
 
 }  // namespace halyard::drivers::cuda

@@ -8,7 +8,7 @@
 
 #include "base/gpu_image.h"
 #include "drivers/cuda/context.h"
-#include "drivers/cuda/library_matmul.h"
+#include "drivers/cuda/library_call.h"
 #include "hal/executable.h"
 
 namespace halyard::drivers::cuda {
@@ -27,7 +27,8 @@ class CudaExecutable final : public hal::Executable {
     uint32_t dynamic_workgroup_bytes = 0;
     bool waits_itself = false;  // kGpuEntryWaitsItself
     // Runs instead of the function; null: there is none.
-    std::unique_ptr<LibraryMatmul> library;
+    std::unique_ptr<LibraryCall> library_call;
+    VendorLibrary* library = nullptr;  // of that call
   };
 
   static Result<Ref<CudaExecutable>> Load(Ref<CudaDevice> device,
@@ -44,8 +45,8 @@ class CudaExecutable final : public hal::Executable {
   Status LoadKernels(const hal::ExecutableSource& source, const GpuImage& image);
   Result<CUmodule> LoadModule(GpuModuleKind kind, std::span<const uint8_t> code);
   Result<Kernel> LoadKernel(CUmodule module, const GpuKernel& source);
-  // The library call that stands for a kernel, null where it cannot be made here.
-  Result<std::unique_ptr<LibraryMatmul>> LoadLibraryMatmul(const GpuKernel& source);
+  // The library call that stands for a kernel, none where it cannot be made here.
+  Status LoadLibraryCall(const GpuKernel& source, Kernel& kernel);
 
   Ref<CudaDevice> device_;
   std::vector<CUmodule> modules_;

@@ -9,7 +9,6 @@ namespace {
 
 constexpr int64_t kMostExtent = INT32_MAX;
 constexpr uint32_t kAnyBinding = kNoLibraryBinding;  // of a product that is not bound yet
-constexpr uint32_t kRangeAlignment = 64;             // of every binding (CudaBuffer::kAlignment)
 // What NVIDIA advises for sm_90; smaller devices ask for less by themselves.
 constexpr uint64_t kMostWorkspaceBytes = 32 << 20;
 
@@ -83,68 +82,30 @@ Status CheckRecord(const GpuLibraryMatmul& matmul, uint32_t binding_count) {
     return DataLoss("A library record for {} has strides that no matrix has.",
                     FormatLibraryMatmul(matmul));
   }
-  const GpuLibraryChoice& choice = matmul.choice;
-  if (choice.workspace_bytes < 0 || choice.workspace_bytes > int64_t{1} << 40 ||
-      (choice.workspace_bytes > 0 && matmul.workspace_binding >= binding_count)) {
-    return DataLoss("A library record has {} bytes of workspace in binding {} of {}.",
-                    choice.workspace_bytes, matmul.workspace_binding, binding_count);
-  }
   return OkStatus();
 }
 
-uint32_t AlignmentOf(const GpuLibraryOperand& operand, uint32_t dtype) {
-  const uint64_t bytes =
-      static_cast<uint64_t>(operand.offset) * static_cast<uint64_t>(BitWidth(DType(dtype)) / 8);
-  const uint64_t lowest = bytes & (~bytes + 1);
-  return lowest == 0 ? kRangeAlignment
-                     : static_cast<uint32_t>(std::min<uint64_t>(lowest, kRangeAlignment));
-}
+// One product as cuBLASLt's descriptors.
+class LibraryMatmul final : public LibraryCall {
+ public:
+  LibraryMatmul(MatmulLibrary& library, const GpuLibraryCall& call)
+      : library_(library), call_(call), matmul_(call_.matmul) {}
+  ~LibraryMatmul() override;
 
-}  // namespace
+  Status CreateDescriptors();
+  Status CheckAlgorithm();
+  // How many of `results` it writes; nothing where the library knows no algorithm for the product.
+  Result<int> AskFor(std::span<cublasLtMatmulHeuristicResult_t> results);
+  Status Enqueue(std::span<const uint64_t> addresses, CUstream stream) override;
 
-MatmulLibrary::MatmulLibrary(std::shared_ptr<const CublasLtApi> api, Context& context,
-                             uint64_t device_hash)
-    : api_(std::move(api)), context_(context), device_hash_(device_hash) {}
-
-Result<std::unique_ptr<MatmulLibrary>> MatmulLibrary::Open(Context& context, uint64_t device_hash) {
-  const CudaApi& cuda = context.api();
-  if (!cuda.cuStreamBeginCapture_v2 || !cuda.cuStreamEndCapture || !cuda.cuGraphAddChildGraphNode ||
-      !cuda.cuGraphExecChildGraphNodeSetParams) {
-    return Unavailable("Library '{}' lacks stream capture, which library calls need.",
-                       cuda.library);
-  }
-  HY_ASSIGN(auto api, CublasLtApi::Load());
-  std::unique_ptr<MatmulLibrary> library(new MatmulLibrary(std::move(api), context, device_hash));
-  Context::Current current(context);
-  HY_TRY(current.status());
-  const Status created =
-      library->api_->Check(library->api_->cublasLtCreate(&library->handle_), "cublasLtCreate");
-  if (!created.ok()) {
-    library->handle_ = nullptr;
-    return created;
-  }
-  HY_TRY(context.Check(cuda.cuStreamCreate(&library->capture_stream_, CU_STREAM_NON_BLOCKING),
-                       "cuStreamCreate", "opening cuBLASLt"));
-  return library;
-}
-
-MatmulLibrary::~MatmulLibrary() {
-  Context::Current current(context_);
-  if (capture_stream_) context_.api().cuStreamDestroy_v2(capture_stream_);
-  if (handle_) api_->cublasLtDestroy(handle_);
-}
-
-// Relaxed: the library may load code while it is captured, and other threads are not disturbed.
-Status MatmulLibrary::BeginCapture() {
-  return context_.Check(
-      context_.api().cuStreamBeginCapture_v2(capture_stream_, CU_STREAM_CAPTURE_MODE_RELAXED),
-      "cuStreamBeginCapture", "a library call");
-}
-
-Status MatmulLibrary::EndCapture(CUgraph* out_graph) {
-  return context_.Check(context_.api().cuStreamEndCapture(capture_stream_, out_graph),
-                        "cuStreamEndCapture", "a library call");
-}
+ private:
+  MatmulLibrary& library_;
+  const GpuLibraryCall call_;
+  const GpuLibraryMatmul& matmul_;
+  std::mutex mutex_;  // the pointer to the bias, which stands in the descriptor
+  cublasLtMatmulDesc_t desc_ = nullptr;
+  cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, c_ = nullptr, d_ = nullptr;
+};
 
 Status LibraryMatmul::CreateDescriptors() {
   const CublasLtApi& api = library_.api();
@@ -201,43 +162,17 @@ LibraryMatmul::~LibraryMatmul() {
 Status LibraryMatmul::CheckAlgorithm() {
   const CublasLtApi& api = library_.api();
   cublasLtMatmulAlgo_t algorithm;
-  std::memcpy(&algorithm, matmul_.choice.algorithm, sizeof(algorithm));
+  std::memcpy(&algorithm, call_.choice.algorithm, sizeof(algorithm));
   cublasLtMatmulHeuristicResult_t result = {};
   HY_TRY(api.Check(
       api.cublasLtMatmulAlgoCheck(library_.handle(), desc_, a_, b_, c_, d_, &algorithm, &result),
       "cublasLtMatmulAlgoCheck"));
-  if (static_cast<int64_t>(result.workspaceSize) > matmul_.choice.workspace_bytes) {
+  if (static_cast<int64_t>(result.workspaceSize) > call_.choice.workspace_bytes) {
     return Incompatible("Its algorithm takes {} bytes of workspace; the program has {}.",
-                        result.workspaceSize, matmul_.choice.workspace_bytes);
+                        result.workspaceSize, call_.choice.workspace_bytes);
   }
   return OkStatus();
 }
-
-Result<std::unique_ptr<LibraryMatmul>> LibraryMatmul::Create(MatmulLibrary& library,
-                                                             const GpuLibraryMatmul& matmul,
-                                                             uint32_t binding_count) {
-  HY_TRY(CheckRecord(matmul, binding_count));
-  const uint64_t version = library.api().version;
-  if (matmul.choice.version != version) {
-    return Incompatible("The program was made with cuBLASLt {}; here is {}.",
-                        FormatCublasLtVersion(matmul.choice.version),
-                        FormatCublasLtVersion(version));
-  }
-  if (matmul.choice.device_hash != library.device_hash()) {
-    return Incompatible("The program's algorithms of cuBLASLt were chosen on another device.");
-  }
-  std::unique_ptr<LibraryMatmul> made(new LibraryMatmul(library, matmul));
-  Context::Current current(library.context());
-  HY_TRY(current.status());
-  const auto set_up = [&]() -> Status {
-    HY_TRY(made->CreateDescriptors());
-    return made->CheckAlgorithm();
-  };
-  HY_TRY(set_up().WithContext(fmt::format("the product {}", FormatLibraryMatmul(matmul))));
-  return made;
-}
-
-namespace {
 
 // Owns a preference for as long as it lives.
 class Preference {
@@ -265,56 +200,31 @@ class Preference {
   cublasLtMatmulPreference_t handle_ = nullptr;
 };
 
-}  // namespace
-
-Result<std::vector<GpuLibraryMatmul>> LibraryMatmul::Propose(MatmulLibrary& library,
-                                                             const GpuLibraryMatmul& wanted,
-                                                             size_t most) {
-  HY_TRY(CheckRecord(wanted, kAnyBinding));
-  const CublasLtApi& api = library.api();
-  LibraryMatmul asked(library, wanted);
-  Context::Current current(library.context());
-  HY_TRY(current.status());
+Result<int> LibraryMatmul::AskFor(std::span<cublasLtMatmulHeuristicResult_t> results) {
+  const CublasLtApi& api = library_.api();
   Preference preference(api);
-  std::vector<cublasLtMatmulHeuristicResult_t> results(most);
-  int count = 0;
-  const auto ask = [&]() -> Result<cublasStatus_t> {
-    HY_TRY(asked.CreateDescriptors());
-    HY_TRY(preference.Create());
-    HY_TRY(preference.Set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspaceBytes));
-    HY_TRY(preference.Set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                          CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-    const GpuLibraryOperand& c = wanted.c.binding != kNoLibraryBinding ? wanted.c : wanted.d;
-    HY_TRY(preference.Set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-                          AlignmentOf(wanted.a, wanted.input_dtype)));
-    HY_TRY(preference.Set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                          AlignmentOf(wanted.b, wanted.input_dtype)));
-    HY_TRY(preference.Set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-                          AlignmentOf(c, wanted.output_dtype)));
-    HY_TRY(preference.Set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
-                          AlignmentOf(wanted.d, wanted.output_dtype)));
-    return api.cublasLtMatmulAlgoGetHeuristic(library.handle(), asked.desc_, asked.a_, asked.b_,
-                                              asked.c_, asked.d_, preference.handle(),
-                                              static_cast<int>(most), results.data(), &count);
+  HY_TRY(CreateDescriptors());
+  HY_TRY(preference.Create());
+  HY_TRY(preference.Set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspaceBytes));
+  HY_TRY(preference.Set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                        CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  const GpuLibraryOperand& c = matmul_.c.binding != kNoLibraryBinding ? matmul_.c : matmul_.d;
+  const auto align = [&](cublasLtMatmulPreferenceAttributes_t attribute,
+                         const GpuLibraryOperand& operand, uint32_t dtype) {
+    return preference.Set(attribute,
+                          static_cast<uint32_t>(LibraryAlignment(operand.offset, dtype)));
   };
-  Result<cublasStatus_t> answer = ask();
-  HY_TRY_CONTEXT(answer, "the product {}", FormatLibraryMatmul(wanted));
-  std::vector<GpuLibraryMatmul> proposals;
-  // It knows no algorithm for such a product.
-  if (*answer == CUBLAS_STATUS_NOT_SUPPORTED) return proposals;
-  HY_TRY(api.Check(*answer, "cublasLtMatmulAlgoGetHeuristic")
-             .WithContext(fmt::format("the product {}", FormatLibraryMatmul(wanted))));
-  for (int i = 0; i < count; ++i) {
-    const cublasLtMatmulHeuristicResult_t& result = results[static_cast<size_t>(i)];
-    if (result.state != CUBLAS_STATUS_SUCCESS) continue;
-    GpuLibraryMatmul proposal = wanted;
-    proposal.choice.version = api.version;
-    proposal.choice.device_hash = library.device_hash();
-    proposal.choice.workspace_bytes = static_cast<int64_t>(result.workspaceSize);
-    std::memcpy(proposal.choice.algorithm, &result.algo, sizeof(result.algo));
-    proposals.push_back(proposal);
-  }
-  return proposals;
+  HY_TRY(align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, matmul_.a, matmul_.input_dtype));
+  HY_TRY(align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, matmul_.b, matmul_.input_dtype));
+  HY_TRY(align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c, matmul_.output_dtype));
+  HY_TRY(align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, matmul_.d, matmul_.output_dtype));
+  int count = 0;
+  const cublasStatus_t answer = api.cublasLtMatmulAlgoGetHeuristic(
+      library_.handle(), desc_, a_, b_, c_, d_, preference.handle(),
+      static_cast<int>(results.size()), results.data(), &count);
+  if (answer == CUBLAS_STATUS_NOT_SUPPORTED) return 0;
+  HY_TRY(api.Check(answer, "cublasLtMatmulAlgoGetHeuristic"));
+  return count;
 }
 
 Status LibraryMatmul::Enqueue(std::span<const uint64_t> addresses, CUstream stream) {
@@ -327,14 +237,9 @@ Status LibraryMatmul::Enqueue(std::span<const uint64_t> addresses, CUstream stre
   const float one = 1, beta = has_c ? 1 : 0;
   void* const d = place(matmul_.d, matmul_.output_dtype);
   const void* const c = has_c ? place(matmul_.c, matmul_.output_dtype) : d;
-  void* workspace = nullptr;
-  if (matmul_.choice.workspace_bytes > 0) {
-    constexpr uint64_t kUnit = kLibraryWorkspaceAlignment;
-    workspace =
-        reinterpret_cast<void*>((addresses[matmul_.workspace_binding] + kUnit - 1) / kUnit * kUnit);
-  }
+  void* const workspace = LibraryWorkspace(call_, addresses);
   cublasLtMatmulAlgo_t algorithm;
-  std::memcpy(&algorithm, matmul_.choice.algorithm, sizeof(algorithm));
+  std::memcpy(&algorithm, call_.choice.algorithm, sizeof(algorithm));
   const auto enqueue = [&]() -> Status {
     std::lock_guard lock(mutex_);
     if (matmul_.bias.binding != kNoLibraryBinding) {
@@ -346,14 +251,81 @@ Status LibraryMatmul::Enqueue(std::span<const uint64_t> addresses, CUstream stre
     return api.Check(api.cublasLtMatmul(
                          library_.handle(), desc_, &one, place(matmul_.a, matmul_.input_dtype), a_,
                          place(matmul_.b, matmul_.input_dtype), b_, &beta, c, c_, d, d_, &algorithm,
-                         workspace, static_cast<size_t>(matmul_.choice.workspace_bytes), stream),
+                         workspace, static_cast<size_t>(call_.choice.workspace_bytes), stream),
                      "cublasLtMatmul");
   };
-  return enqueue().WithContext(fmt::format("the product {}", FormatLibraryMatmul(matmul_)));
+  return enqueue().WithContext(FormatLibraryCall(call_));
 }
 
-Result<CUgraph> LibraryMatmul::Capture(std::span<const uint64_t> addresses) {
-  return library_.Capture([&](CUstream stream) { return Enqueue(addresses, stream); });
+}  // namespace
+
+Result<std::unique_ptr<VendorLibrary>> MatmulLibrary::Open(Context& context, uint64_t device_hash) {
+  HY_ASSIGN(auto api, CublasLtApi::Load());
+  std::unique_ptr<MatmulLibrary> library(new MatmulLibrary(std::move(api), context, device_hash));
+  Context::Current current(context);
+  HY_TRY(current.status());
+  HY_TRY(library->OpenCapture());
+  const Status created =
+      library->api_->Check(library->api_->cublasLtCreate(&library->handle_), "cublasLtCreate");
+  if (!created.ok()) {
+    library->handle_ = nullptr;
+    return created;
+  }
+  return std::unique_ptr<VendorLibrary>(std::move(library));
+}
+
+MatmulLibrary::~MatmulLibrary() {
+  Context::Current current(context());
+  if (handle_) api_->cublasLtDestroy(handle_);
+}
+
+std::string MatmulLibrary::Describe() const {
+  return fmt::format("cuBLASLt {}, {}", FormatCublasLtVersion(api_->version), api_->library);
+}
+
+Result<std::unique_ptr<LibraryCall>> MatmulLibrary::Create(const GpuLibraryCall& call,
+                                                           uint32_t binding_count) {
+  HY_TRY(CheckRecord(call.matmul, binding_count));
+  HY_TRY(CheckLibraryWorkspace(call, binding_count));
+  if (call.choice.version != api_->version) {
+    return Incompatible("The program was made with cuBLASLt {}; here is {}.",
+                        FormatCublasLtVersion(call.choice.version),
+                        FormatCublasLtVersion(api_->version));
+  }
+  if (call.choice.device_hash != device_hash()) {
+    return Incompatible("The program's algorithms of cuBLASLt were chosen on another device.");
+  }
+  auto made = std::make_unique<LibraryMatmul>(*this, call);
+  Context::Current current(context());
+  HY_TRY(current.status());
+  const auto set_up = [&]() -> Status {
+    HY_TRY(made->CreateDescriptors());
+    return made->CheckAlgorithm();
+  };
+  HY_TRY(set_up().WithContext(FormatLibraryCall(call)));
+  return std::unique_ptr<LibraryCall>(std::move(made));
+}
+
+Result<std::vector<GpuLibraryCall>> MatmulLibrary::Propose(const GpuLibraryCall& wanted,
+                                                           size_t most) {
+  HY_TRY(CheckRecord(wanted.matmul, kAnyBinding));
+  Context::Current current(context());
+  HY_TRY(current.status());
+  std::vector<cublasLtMatmulHeuristicResult_t> results(most);
+  const Result<int> count = LibraryMatmul(*this, wanted).AskFor(results);
+  HY_TRY_CONTEXT(count, "{}", FormatLibraryCall(wanted));
+  std::vector<GpuLibraryCall> proposals;
+  for (int i = 0; i < *count; ++i) {
+    const cublasLtMatmulHeuristicResult_t& result = results[static_cast<size_t>(i)];
+    if (result.state != CUBLAS_STATUS_SUCCESS) continue;
+    GpuLibraryCall proposal = wanted;
+    proposal.choice.version = api_->version;
+    proposal.choice.device_hash = device_hash();
+    proposal.choice.workspace_bytes = static_cast<int64_t>(result.workspaceSize);
+    std::memcpy(proposal.choice.algorithm, &result.algo, sizeof(result.algo));
+    proposals.push_back(proposal);
+  }
+  return proposals;
 }
 
 }  // namespace halyard::drivers::cuda

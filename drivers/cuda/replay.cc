@@ -105,7 +105,7 @@ std::span<const uint64_t> Replay::BindingsOf(const Command& command) const {
 }
 
 Result<CUgraph> Replay::Capture(const Command& command) const {
-  auto graph = command.kernel->library->Capture(BindingsOf(command));
+  auto graph = command.kernel->library->Capture(*command.kernel->library_call, BindingsOf(command));
   HY_TRY_CONTEXT(graph, "{}", recording_.DescribeDispatch(command.dispatch));
   return graph;
 }
@@ -279,7 +279,7 @@ Status Replay::LaunchSingly(CUstream stream, bool* out_enqueued) {
         return context_.Check(result, "cuLaunchKernel", where);
       }
       case CudaCommandBuffer::Kind::kLibraryCall: {
-        Status status = command.kernel->library->Enqueue(BindingsOf(command), stream);
+        Status status = command.kernel->library_call->Enqueue(BindingsOf(command), stream);
         if (status.ok() && recording_.cuda_device().options().is_serial) {
           status = context_.Check(api.cuStreamSynchronize(stream), "cuStreamSynchronize", "");
         }

@@ -42,23 +42,23 @@ TEST(GpuImageTest, IsReadAsWritten) {
 }
 
 TEST(GpuImageTest, LibraryRecordsFollowTheirKernels) {
-  GpuLibraryMatmul matmul;
-  matmul.m = 7;
-  const auto bytes = AddLibraryMatmuls(MakeImage(), {{1, matmul}});
+  GpuLibraryCall call;
+  call.matmul.m = 7;
+  const auto bytes = AddLibraryCalls(MakeImage(), {{1, call}});
   ASSERT_TRUE(bytes.ok()) << bytes.status().ToString();
   const auto image = ReadGpuImage(*bytes);
   ASSERT_TRUE(image.ok()) << image.status().ToString();
   ASSERT_EQ(image->kernels.size(), 3u);
   EXPECT_TRUE(image->kernels[0].library.empty());
   EXPECT_TRUE(image->kernels[2].library.empty());
-  GpuLibraryMatmul read;
+  GpuLibraryCall read;
   ASSERT_EQ(image->kernels[1].library.size(), sizeof(read));
   std::memcpy(&read, image->kernels[1].library.data(), sizeof(read));
-  EXPECT_EQ(read, matmul);
-  EXPECT_FALSE(AddLibraryMatmuls(MakeImage(), {{3, matmul}}).ok());
+  EXPECT_EQ(read, call);
+  EXPECT_FALSE(AddLibraryCalls(MakeImage(), {{3, call}}).ok());
   // One without its kernel before it: the flags of the first entry say that it is one.
   std::vector<uint8_t> bad = MakeImage();
-  const uint32_t flag = kGpuEntryLibraryMatmul;
+  const uint32_t flag = kGpuEntryLibraryCall;
   std::memcpy(&bad[32 + 52], &flag, sizeof(flag));
   const auto refused = ReadGpuImage(bad);
   ASSERT_FALSE(refused.ok());

@@ -72,10 +72,10 @@ class Planner {
     if (!is_swapped_ && !is_one(problem_.out_stride_m)) {
       return No("its result is contiguous along no side");
     }
-    plan_.matmul.m = is_swapped_ ? *n : *m;
-    plan_.matmul.n = is_swapped_ ? *m : *n;
-    plan_.matmul.k = *k;
-    plan_.matmul.batch = *batch;
+    plan_.call.matmul.m = is_swapped_ ? *n : *m;
+    plan_.call.matmul.n = is_swapped_ ? *m : *n;
+    plan_.call.matmul.k = *k;
+    plan_.call.matmul.batch = *batch;
     return true;
   }
 
@@ -108,8 +108,9 @@ class Planner {
     const Op& load = kernel_.ops[factor.load];
     const DType dtype = function_.buffers[load.buffer].dtype;
     if (!IsLibraryType(dtype)) return No("an operand has a type that the library does not take");
-    if (plan_.matmul.input_dtype == 0) plan_.matmul.input_dtype = static_cast<uint32_t>(dtype);
-    if (plan_.matmul.input_dtype != static_cast<uint32_t>(dtype)) {
+    if (plan_.call.matmul.input_dtype == 0)
+      plan_.call.matmul.input_dtype = static_cast<uint32_t>(dtype);
+    if (plan_.call.matmul.input_dtype != static_cast<uint32_t>(dtype)) {
       return No("its operands have two types");
     }
     if (!ReadPlace(load.index, rows, cols, out)) return No("an operand is no matrix in memory");
@@ -127,8 +128,8 @@ class Planner {
   bool Operands() {
     const Factor& a = is_swapped_ ? problem_.b : problem_.a;
     const Factor& b = is_swapped_ ? problem_.a : problem_.b;
-    return ReadFactor(a, inner(), problem_.k, &plan_.matmul.a) &&
-           ReadFactor(b, problem_.k, outer(), &plan_.matmul.b);
+    return ReadFactor(a, inner(), problem_.k, &plan_.call.matmul.a) &&
+           ReadFactor(b, problem_.k, outer(), &plan_.call.matmul.b);
   }
 
   const Op* OnlyStore() const {
@@ -144,7 +145,7 @@ class Planner {
   // A matrix of D's shape with D's direction of memory.
   bool ReadResultPlace(const Op& access, GpuLibraryOperand* out) {
     if (!ReadPlace(access.index, inner(), outer(), out)) return false;
-    if (out->row_stride != 1 || out->col_stride < plan_.matmul.m) return false;
+    if (out->row_stride != 1 || out->col_stride < plan_.call.matmul.m) return false;
     out->binding = access.buffer;
     return true;
   }
@@ -154,9 +155,9 @@ class Planner {
     const Op* store = OnlyStore();
     if (store == nullptr || store->operands.size() != 1) return false;
     const DType output = function_.buffers[store->buffer].dtype;
-    const auto input = static_cast<DType>(plan_.matmul.input_dtype);
+    const auto input = static_cast<DType>(plan_.call.matmul.input_dtype);
     if (output != input && output != DType::kF32) return false;
-    GpuLibraryMatmul matmul = plan_.matmul;
+    GpuLibraryMatmul matmul = plan_.call.matmul;
     if (!ReadResultPlace(*store, &matmul.d)) return false;
     const auto epilogue = ReadLibraryEpilogue(kernel_, problem_.accumulator, store->operands[0]);
     if (!epilogue) return false;
@@ -190,13 +191,13 @@ class Planner {
     for (const GpuLibraryOperand* read : {&matmul.a, &matmul.b, &matmul.bias}) {
       if (read->binding == matmul.d.binding) return false;
     }
-    plan_.matmul = matmul;
+    plan_.call.matmul = matmul;
     return true;
   }
 
   // The product alone, into memory that a kernel of ours reads for the rest.
   bool Cut() {
-    GpuLibraryMatmul& matmul = plan_.matmul;
+    GpuLibraryMatmul& matmul = plan_.call.matmul;
     plan_.is_cut = true;
     plan_.between = DType::kF32;
     // Where the first thing is to round the sum to the operands' type, that is what passes.
@@ -279,11 +280,11 @@ class Part {
       : source_(source), problem_(problem), plan_(plan), inner_(inner), outer_(outer) {
     made_.exprs = function.exprs;
     made_.buffers = function.buffers;
-    between_ = plan.matmul.d.binding;
+    between_ = plan.call.matmul.d.binding;
     if (between_ == kNoLibraryBinding) {
-      between_ =
-          loop::AddBuffer(made_, "sums", plan.between, loop::BufferRole::kTemp,
-                          function.exprs->Const(plan.matmul.m * plan.matmul.n * plan.matmul.batch));
+      between_ = loop::AddBuffer(
+          made_, "sums", plan.between, loop::BufferRole::kTemp,
+          function.exprs->Const(plan.call.matmul.m * plan.call.matmul.n * plan.call.matmul.batch));
     }
   }
 
@@ -337,7 +338,7 @@ class Part {
       }
       return at;
     };
-    const GpuLibraryOperand& d = plan_.matmul.d;
+    const GpuLibraryOperand& d = plan_.call.matmul.d;
     Expr at = exprs.Add(exprs.Const(d.offset), flat(inner_));
     at = exprs.Add(at, exprs.Mul(flat(outer_), exprs.Const(d.col_stride)));
     return exprs.Add(at, exprs.Mul(flat(problem_.batch), exprs.Const(d.batch_stride)));
@@ -382,14 +383,14 @@ std::optional<LibraryPlan> PlanLibraryMatmul(const loop::Function& function, uin
 }
 
 std::vector<ScheduleRecord> LibrarySchedules(std::span<const ScheduleRecord> records,
-                                             std::span<const GpuLibraryMatmul> proposals) {
+                                             std::span<const GpuLibraryCall> proposals) {
   std::vector<ScheduleRecord> made;
   const auto own = std::find_if(records.begin(), records.end(), [&](const ScheduleRecord& r) {
     return (r.kind == ScheduleKind::kGpuMatrix || r.kind == ScheduleKind::kGpuTile) &&
            r.tile.split == 1;
   });
   if (own == records.end()) return made;
-  for (const GpuLibraryMatmul& proposal : proposals) {
+  for (const GpuLibraryCall& proposal : proposals) {
     made.push_back(*own);
     made.back().kind = ScheduleKind::kGpuLibrary;
     made.back().library = proposal.choice;
@@ -411,8 +412,9 @@ Result<ScheduledKernel> BuildLibraryMatmul(const loop::Function& function, uint3
   Planner planner(function, source, *problem, target, &why);
   const std::optional<LibraryPlan> plan = planner.Plan();
   if (!plan) return bad(why);
-  GpuLibraryMatmul matmul = plan->matmul;
-  matmul.choice = record.library;
+  GpuLibraryCall call = plan->call;
+  GpuLibraryMatmul& matmul = call.matmul;
+  call.choice = record.library;
   ScheduledKernel scheduled;
   scheduled.record = record;
   const auto buffers = static_cast<uint32_t>(function.buffers.size());
@@ -478,14 +480,14 @@ Result<ScheduledKernel> BuildLibraryMatmul(const loop::Function& function, uint3
     }
   }
   if (!is_placed) return bad("the kernel that stands in lacks an operand");
-  if (matmul.choice.workspace_bytes > 0) {
+  if (call.choice.workspace_bytes > 0) {
     const auto index = static_cast<uint32_t>(scheduled.workspaces.size());
     scheduled.workspaces.push_back(
-        {function.exprs->Const(matmul.choice.workspace_bytes + kLibraryWorkspaceSlack), false});
-    matmul.workspace_binding = add({Binding::Kind::kWorkspace, index}, "library_workspace",
-                                   DType::kI32, kernel::Access::kReadWrite);
+        {function.exprs->Const(call.choice.workspace_bytes + kLibraryWorkspaceSlack), false});
+    call.workspace_binding = add({Binding::Kind::kWorkspace, index}, "library_workspace",
+                                 DType::kI32, kernel::Access::kReadWrite);
   }
-  scheduled.library_matmuls[0] = matmul;
+  scheduled.library_calls[0] = call;
 
   if (plan->is_cut) {
     const loop::Function rest =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contractions that a library of NVIDIA's may compute (base/gpu_library_matmul.h): what of a kernel
+// Contractions that a library of NVIDIA's may compute (base/gpu_library_call.h): what of a kernel
 // the library does, and what is left for kernels of ours. The library's product takes a bias along
 // the contiguous side of the result, one addend of the result's shape, and GELU (tanh);
 // with anything else behind it the kernel is cut in two, the product and the rest, which pass the
@@ -14,15 +14,15 @@
 #include <string>
 #include <vector>
 
-#include "base/gpu_library_matmul.h"
+#include "base/gpu_library_call.h"
 #include "compiler/schedule/schedule.h"
 
 namespace halyard::schedule {
 
 struct LibraryPlan {
   // Bindings are buffers of the function. Of a cut kernel, D's is kNoLibraryBinding where the sums
-  // pass through a workspace.
-  GpuLibraryMatmul matmul;
+  // pass through a workspace. No choice is made yet.
+  GpuLibraryCall call;
   bool is_cut = false;
   DType between = DType::kInvalid;  // is_cut: of the sums that the two parts pass
 };
@@ -37,7 +37,7 @@ std::optional<LibraryPlan> PlanLibraryMatmul(const loop::Function& function, uin
 // first; the first that is one dispatch without a split sum stands in where the library is missing.
 // Empty where none is.
 std::vector<ScheduleRecord> LibrarySchedules(std::span<const ScheduleRecord> records,
-                                             std::span<const GpuLibraryMatmul> proposals);
+                                             std::span<const GpuLibraryCall> proposals);
 
 // Of kind kGpuLibrary.
 Result<ScheduledKernel> BuildLibraryMatmul(const loop::Function& function, uint32_t kernel,

@@ -17,7 +17,7 @@
 #include "compiler/loop/verify.h"
 #include "tests/codegen/schedule/loop_evaluator.h"
 #include "tests/codegen/schedule/run_on_device.h"
-#include "tests/library_matmul_reference.h"
+#include "tests/library_call_reference.h"
 #include "tests/sanitized.h"
 
 namespace halyard::schedule {
@@ -117,13 +117,13 @@ Status Run(const ScheduledKernel& built, LoopEvaluator& evaluator, bool uses_lib
     int64_t grid[3];
     for (int axis = 0; axis < 3; ++axis) grid[axis] = evaluator.Size(dispatch.grid[axis]);
     ErrorRecord error{};
-    const auto library = built.library_matmuls.find(dispatch.kernel);
-    if (uses_library && library != built.library_matmuls.end()) {
+    const auto library = built.library_calls.find(dispatch.kernel);
+    if (uses_library && library != built.library_calls.end()) {
       std::vector<uint8_t*> bindings;
       for (const kernel::BufferArgument& argument : arguments) {
         bindings.push_back(static_cast<uint8_t*>(argument.data));
       }
-      ApplyLibraryMatmul(library->second, bindings);
+      ApplyLibraryCall(library->second, bindings);
       continue;
     }
     HY_TRY(kernel::Interpret(kernel, arguments, scalars, grid, &error));

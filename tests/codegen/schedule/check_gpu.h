@@ -28,7 +28,7 @@ struct GpuCheck {
   std::vector<std::string> records;  // run instead of those that are enumerated
   // Breaks a kernel in the interpreter, which then must find a fault or get other results.
   std::function<void(kernel::Kernel&)> breaks;
-  // Library records run as they say (library_matmul_reference.h) instead of the kernels that stand
+  // Library records run as they say (library_call_reference.h) instead of the kernels that stand
   // in.
   bool uses_library = false;
 };

@@ -89,7 +89,7 @@ void ExpectRight(const Text& text, double tolerance = 2e-3) {
       const auto seen = CheckGpu(WriteProduct(text), {}, check);
       if (::testing::Test::HasFatalFailure()) return;
       ASSERT_EQ(seen.size(), 1u);
-      EXPECT_EQ(seen[0].built.library_matmuls.at(0).choice.workspace_bytes, workspace);
+      EXPECT_EQ(seen[0].built.library_calls.at(0).choice.workspace_bytes, workspace);
     }
   }
 }
@@ -110,9 +110,9 @@ TEST(LibraryMatmul, TakesPlainProductsOfAnyLayout) {
       ASSERT_TRUE(plan);
       EXPECT_FALSE(plan->is_cut);
       const bool is_swapped = (layout & 4) == 0;
-      EXPECT_EQ(plan->matmul.m, is_swapped ? 34 : 33);
-      EXPECT_EQ(plan->matmul.n, is_swapped ? 33 : 34);
-      EXPECT_EQ(plan->matmul.k, 40);
+      EXPECT_EQ(plan->call.matmul.m, is_swapped ? 34 : 33);
+      EXPECT_EQ(plan->call.matmul.n, is_swapped ? 33 : 34);
+      EXPECT_EQ(plan->call.matmul.k, 40);
       ExpectRight(text);
     }
   }
@@ -124,9 +124,9 @@ TEST(LibraryMatmul, FoldsBiasAndSum) {
   auto plan = PlanOf(text);
   ASSERT_TRUE(plan);
   EXPECT_FALSE(plan->is_cut);
-  EXPECT_EQ(plan->matmul.bias.binding, 2u);
-  EXPECT_EQ(plan->matmul.c.binding, 4u);
-  EXPECT_EQ(plan->matmul.d.binding, 5u);
+  EXPECT_EQ(plan->call.matmul.bias.binding, 2u);
+  EXPECT_EQ(plan->call.matmul.c.binding, 4u);
+  EXPECT_EQ(plan->call.matmul.d.binding, 5u);
   ExpectRight(text);
   // Not ReLU.
   text.epilogue = std::string(kRounded) + kResidual +
@@ -149,7 +149,7 @@ TEST(LibraryMatmul, FoldsBiasAndSum) {
   plan = PlanOf(text);
   ASSERT_TRUE(plan);
   EXPECT_FALSE(plan->is_cut);
-  EXPECT_EQ(plan->matmul.c, plan->matmul.d);
+  EXPECT_EQ(plan->call.matmul.c, plan->call.matmul.d);
 }
 
 TEST(LibraryMatmul, WidensTheBiasOfWiderResults) {
@@ -159,7 +159,7 @@ TEST(LibraryMatmul, WidensTheBiasOfWiderResults) {
   const auto plan = PlanOf(text);
   ASSERT_TRUE(plan);
   EXPECT_FALSE(plan->is_cut);
-  EXPECT_EQ(plan->matmul.bias.binding, 2u);
+  EXPECT_EQ(plan->call.matmul.bias.binding, 2u);
   ExpectRight(text, 1e-4);
 }
 
@@ -169,7 +169,7 @@ TEST(LibraryMatmul, KnowsGeluByWhatItComputes) {
   const auto plan = PlanOf(text);
   ASSERT_TRUE(plan);
   EXPECT_FALSE(plan->is_cut);
-  EXPECT_EQ(plan->matmul.activation, GpuLibraryActivation::kGeluTanh);
+  EXPECT_EQ(plan->call.matmul.activation, GpuLibraryActivation::kGeluTanh);
   ExpectRight(text);
   // Any other number in it is another function.
   for (const auto& [from, to] :
@@ -197,7 +197,7 @@ TEST(LibraryMatmul, CutsOffWhatTheLibraryLacks) {
   ASSERT_TRUE(plan);
   EXPECT_TRUE(plan->is_cut);
   EXPECT_EQ(plan->between, DType::kF16);
-  EXPECT_EQ(plan->matmul.d.binding, 5u);
+  EXPECT_EQ(plan->call.matmul.d.binding, 5u);
   ExpectRight(text);
   // An unrounded sum passes in f32, through a workspace.
   text.epilogue =
@@ -205,7 +205,7 @@ TEST(LibraryMatmul, CutsOffWhatTheLibraryLacks) {
   plan = PlanOf(text);
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->between, DType::kF32);
-  EXPECT_EQ(plan->matmul.d.binding, kNoLibraryBinding);
+  EXPECT_EQ(plan->call.matmul.d.binding, kNoLibraryBinding);
   ExpectRight(text);
 }
 
@@ -236,8 +236,7 @@ TEST(LibraryMatmul, StandInsAreWholeSums) {
   split.kind = own.kind = ScheduleKind::kGpuMatrix;
   split.tile.split = 4;
   own.tile.m = 64;
-  GpuLibraryMatmul proposal;
-  proposal.input_dtype = static_cast<uint32_t>(DType::kF16);
+  GpuLibraryCall proposal;
   proposal.choice.version = 130100;
   const std::vector<ScheduleRecord> records = {split, own};
   const auto made = LibrarySchedules(records, {&proposal, 1});

@@ -11,7 +11,7 @@
 
 #include "base/gpu_image.h"
 #include "tests/drivers/cuda/fake_cuda.h"
-#include "tests/library_matmul_reference.h"
+#include "tests/library_call_reference.h"
 
 namespace halyard::drivers::cuda {
 namespace {
@@ -41,8 +41,9 @@ struct Product {
   int64_t padding = 0;  // of leading dimensions, and elements before the first
 };
 
-GpuLibraryMatmul RecordOf(const Product& p) {
-  GpuLibraryMatmul matmul;
+GpuLibraryCall RecordOf(const Product& p) {
+  GpuLibraryCall call;
+  GpuLibraryMatmul& matmul = call.matmul;
   matmul.m = p.m, matmul.n = p.n, matmul.k = p.k, matmul.batch = p.batch;
   matmul.input_dtype = static_cast<uint32_t>(p.input);
   matmul.output_dtype = static_cast<uint32_t>(p.output);
@@ -61,7 +62,7 @@ GpuLibraryMatmul RecordOf(const Product& p) {
   matmul.d = place(4, p.m, p.n, false);
   if (p.has_c) matmul.c = place(p.is_in_place ? 4 : 2, p.m, p.n, false);
   if (p.has_bias) matmul.bias = {3, 0, p.padding, 1, 0, 0};
-  return matmul;
+  return call;
 }
 
 int64_t ElementsOf(const GpuLibraryOperand& operand, int64_t rows, int64_t cols, int64_t batch) {
@@ -83,18 +84,21 @@ class LibraryMatmulTest : public FakeCudaTest {
  protected:
   ~LibraryMatmulTest() override { fake_.set_cublaslt_version(130100); }
 
-  Ref<hal::Executable> Load(const GpuLibraryMatmul& matmul) {
-    auto loaded = TryLoad(matmul);
+  Ref<hal::Executable> Load(const GpuLibraryCall& call) {
+    auto loaded = TryLoad(call);
     EXPECT_OK(loaded);
     return loaded.ok() ? *loaded : Ref<hal::Executable>();
   }
-  Result<Ref<hal::Executable>> TryLoad(const GpuLibraryMatmul& matmul) {
+  Result<Ref<hal::Executable>> TryLoad(const GpuLibraryCall& call) {
+    return TryLoad({reinterpret_cast<const uint8_t*>(&call), sizeof(call)});
+  }
+  Result<Ref<hal::Executable>> TryLoad(std::span<const uint8_t> record) {
     GpuImage image;
     image.kind = GpuModuleKind::kKernelIr;
     image.target = 90;
     image.kernels.push_back(
         {"product", {reinterpret_cast<const uint8_t*>(kKernel.data()), kKernel.size()}, 6, 0});
-    image.kernels[0].library = {reinterpret_cast<const uint8_t*>(&matmul), sizeof(matmul)};
+    image.kernels[0].library = record;
     const std::vector<uint8_t> code = WriteGpuImage(image);
     hal::ExecutableSource source;
     source.format = "cuda-image";
@@ -124,8 +128,9 @@ class LibraryMatmulTest : public FakeCudaTest {
   }
 
   // Two sets of A and D, run in turn through one recording: 0, 1, 0. `out`: what each wrote.
-  Status Run(const GpuLibraryMatmul& matmul) {
-    HY_ASSIGN(Ref<hal::Executable> executable, TryLoad(matmul));
+  Status Run(const GpuLibraryCall& call) {
+    const GpuLibraryMatmul& matmul = call.matmul;
+    HY_ASSIGN(Ref<hal::Executable> executable, TryLoad(call));
     const auto input = static_cast<DType>(matmul.input_dtype);
     const auto output = static_cast<DType>(matmul.output_dtype);
     std::mt19937 random(3);
@@ -138,7 +143,7 @@ class LibraryMatmulTest : public FakeCudaTest {
       a_[set] = RandomBytes(random, input, ElementsOf(matmul.a, matmul.m, matmul.k, matmul.batch));
     }
     const int64_t room =
-        std::max<int64_t>(matmul.choice.workspace_bytes + kLibraryWorkspaceSlack, int64_t{256});
+        std::max<int64_t>(call.choice.workspace_bytes + kLibraryWorkspaceSlack, int64_t{256});
     HY_ASSIGN(auto b, Upload(b_));
     HY_ASSIGN(auto c, Upload(c_));
     HY_ASSIGN(auto bias, Upload(bias_));
@@ -183,7 +188,8 @@ class LibraryMatmulTest : public FakeCudaTest {
   }
 
   // D and what lies between its columns.
-  void ExpectProducts(const GpuLibraryMatmul& matmul) {
+  void ExpectProducts(const GpuLibraryCall& call) {
+    const GpuLibraryMatmul& matmul = call.matmul;
     const auto output = static_cast<DType>(matmul.output_dtype);
     const bool is_in_place = matmul.c.binding == matmul.d.binding;
     const double tolerance = output == DType::kF32 ? 1e-6 : output == DType::kF16 ? 1e-3 : 8e-3;
@@ -204,15 +210,15 @@ class LibraryMatmulTest : public FakeCudaTest {
     }
   }
 
-  GpuLibraryMatmul Proposed(const Product& product) {
-    GpuLibraryMatmul wanted = RecordOf(product);
-    auto proposals = device_->ProposeMatmuls(wanted, 3);
+  GpuLibraryCall Proposed(const Product& product) {
+    GpuLibraryCall wanted = RecordOf(product);
+    auto proposals = device_->ProposeLibraryCalls(wanted, 3);
     EXPECT_OK(proposals);
     if (!proposals.ok() || proposals->size() != 2) {
       ADD_FAILURE() << "not two proposals";
       return wanted;
     }
-    GpuLibraryMatmul chosen = (*proposals)[product.algorithm];
+    GpuLibraryCall chosen = (*proposals)[product.algorithm];
     if (chosen.choice.workspace_bytes > 0) chosen.workspace_binding = 5;
     return chosen;
   }
@@ -244,10 +250,10 @@ TEST_F(LibraryMatmulTest, ComputesWhatTheRecordSays) {
           product.algorithm = static_cast<size_t>(number / 2 % 2);
           product.padding = number % 5;
           SCOPED_TRACE(fmt::format("case {} of graph_commands={}", number, graph_commands));
-          const GpuLibraryMatmul matmul = Proposed(product);
+          const GpuLibraryCall call = Proposed(product);
           const long before = fake_.call_count("cublasLtMatmul");
-          ASSERT_OK(Run(matmul));
-          ExpectProducts(matmul);
+          ASSERT_OK(Run(call));
+          ExpectProducts(call);
           if (HasFatalFailure()) return;
           // A graph asks for the second set of buffers, for which it was not made, and for the
           // first again where the memory of D moved.
@@ -263,26 +269,26 @@ TEST_F(LibraryMatmulTest, ComputesWhatTheRecordSays) {
 TEST_F(LibraryMatmulTest, KernelsStandInWhereTheLibraryIsMissing) {
   ScopedVariable path("HALYARD_CUBLASLT_LIBRARY", "libnowhere.so.1");
   device_ = Open(0).value();
-  EXPECT_FAILS(device_->DescribeMatmulLibrary(), kUnavailable,
+  EXPECT_FAILS(device_->DescribeLibrary(GpuLibraryKind::kMatmul), kUnavailable,
                "Library 'libnowhere.so.1' cannot be opened");
-  GpuLibraryMatmul matmul = RecordOf({});
-  EXPECT_FAILS(device_->ProposeMatmuls(matmul, 3), kUnavailable, "libnowhere.so.1");
-  const auto executable = Load(matmul);
+  GpuLibraryCall call = RecordOf({});
+  EXPECT_FAILS(device_->ProposeLibraryCalls(call, 3), kUnavailable, "libnowhere.so.1");
+  const auto executable = Load(call);
   ASSERT_EQ(executable->notes().size(), 1u);
   EXPECT_THAT(executable->notes()[0], testing::HasSubstr("libnowhere.so.1"));
-  ASSERT_OK(Run(matmul));
+  ASSERT_OK(Run(call));
   EXPECT_EQ(FloatAt(d_[0].data(), DType::kF32, 0), kStandIn);
   EXPECT_EQ(FloatAt(d_[1].data(), DType::kF32, 0), kStandIn);
 }
 
 TEST_F(LibraryMatmulTest, KernelsStandInForAnotherVersionOrDevice) {
   device_ = Open(0).value();
-  GpuLibraryMatmul matmul = Proposed({});
-  EXPECT_TRUE(Load(matmul)->notes().empty());
-  GpuLibraryMatmul other = matmul;
+  GpuLibraryCall call = Proposed({});
+  EXPECT_TRUE(Load(call)->notes().empty());
+  GpuLibraryCall other = call;
   other.choice.device_hash += 1;
   EXPECT_THAT(std::string(Load(other)->notes()[0]), testing::HasSubstr("another device"));
-  other = matmul;
+  other = call;
   other.choice.algorithm[0] = 77;
   EXPECT_THAT(
       std::string(Load(other)->notes()[0]),
@@ -290,17 +296,29 @@ TEST_F(LibraryMatmulTest, KernelsStandInForAnotherVersionOrDevice) {
   device_.reset();
   fake_.set_cublaslt_version(130200);
   device_ = Open(0).value();
-  EXPECT_THAT(std::string(Load(matmul)->notes()[0]),
+  EXPECT_THAT(std::string(Load(call)->notes()[0]),
               testing::HasSubstr("made with cuBLASLt 13.1.0; here is 13.2.0"));
-  ASSERT_OK(Run(matmul));
+  ASSERT_OK(Run(call));
   EXPECT_EQ(FloatAt(d_[0].data(), DType::kF32, 0), kStandIn);
+}
+
+TEST_F(LibraryMatmulTest, KernelsStandInForRecordsOfAnotherRelease) {
+  device_ = Open(0).value();
+  const std::vector<uint8_t> record(sizeof(GpuLibraryCall) - 8, 1);
+  const auto executable = TryLoad(record);
+  ASSERT_OK(executable);
+  ASSERT_EQ((*executable)->notes().size(), 1u);
+  EXPECT_THAT(std::string((*executable)->notes()[0]), testing::HasSubstr("here they have"));
+  GpuLibraryCall call = Proposed({});
+  call.kind = static_cast<GpuLibraryKind>(77);
+  EXPECT_FAILS(TryLoad(call), kDataLoss, "has the kind 77");
 }
 
 TEST_F(LibraryMatmulTest, ProposalsNeedNoBindings) {
   device_ = Open(0).value();
-  GpuLibraryMatmul matmul = RecordOf({});
-  matmul.d.binding = kNoLibraryBinding;  // a workspace that is not there yet
-  const auto proposals = device_->ProposeMatmuls(matmul, 3);
+  GpuLibraryCall call = RecordOf({});
+  call.matmul.d.binding = kNoLibraryBinding;  // a workspace that is not there yet
+  const auto proposals = device_->ProposeLibraryCalls(call, 3);
   ASSERT_OK(proposals);
   ASSERT_EQ(proposals->size(), 2u);
   EXPECT_FAILS(TryLoad((*proposals)[0]), kDataLoss, "takes D from binding");
@@ -308,22 +326,24 @@ TEST_F(LibraryMatmulTest, ProposalsNeedNoBindings) {
 
 TEST_F(LibraryMatmulTest, DamagedRecordsAreRefused) {
   device_ = Open(0).value();
-  const GpuLibraryMatmul good = Proposed({});
+  const GpuLibraryCall good = Proposed({});
   const auto refuse = [&](auto damage, const char* what) {
-    GpuLibraryMatmul bad = good;
+    GpuLibraryCall bad = good;
     damage(bad);
     EXPECT_FAILS(TryLoad(bad), kDataLoss, what);
   };
-  using R = GpuLibraryMatmul;
-  refuse([](R& r) { r.m = 0; }, "has the extent 0");
-  refuse([](R& r) { r.batch = int64_t{1} << 40; }, "has the extent 1099511627776");
-  refuse([](R& r) { r.input_dtype = 4; }, "has the element type 4");
-  refuse([](R& r) { r.activation = static_cast<GpuLibraryActivation>(9); }, "the activation 9");
-  refuse([](R& r) { r.a.binding = 6; }, "takes A from binding 6 of 6");
-  refuse([](R& r) { r.d.binding = kNoLibraryBinding; }, "takes D from binding 4294967295 of 6");
-  refuse([](R& r) { r.b.offset = -1; }, "offset or stride -1 for B");
-  refuse([](R& r) { r.b.col_stride = 2; }, "strides that no matrix has");
-  refuse([](R& r) { r.d.row_stride = 2; }, "strides that no matrix has");
+  using R = GpuLibraryCall;
+  refuse([](R& r) { r.matmul.m = 0; }, "has the extent 0");
+  refuse([](R& r) { r.matmul.batch = int64_t{1} << 40; }, "has the extent 1099511627776");
+  refuse([](R& r) { r.matmul.input_dtype = 4; }, "has the element type 4");
+  refuse([](R& r) { r.matmul.activation = static_cast<GpuLibraryActivation>(9); },
+         "the activation 9");
+  refuse([](R& r) { r.matmul.a.binding = 6; }, "takes A from binding 6 of 6");
+  refuse([](R& r) { r.matmul.d.binding = kNoLibraryBinding; },
+         "takes D from binding 4294967295 of 6");
+  refuse([](R& r) { r.matmul.b.offset = -1; }, "offset or stride -1 for B");
+  refuse([](R& r) { r.matmul.b.col_stride = 2; }, "strides that no matrix has");
+  refuse([](R& r) { r.matmul.d.row_stride = 2; }, "strides that no matrix has");
   refuse([](R& r) { r.choice.workspace_bytes = 8; }, "8 bytes of workspace in binding 4294967295");
 }
 
@@ -333,9 +353,9 @@ TEST_F(LibraryMatmulTest, AFailureNamesTheDispatchAndTheSizes) {
     device_ = Open(0, options).value();
     Product product;
     product.has_bias = true;
-    const GpuLibraryMatmul matmul = Proposed(product);
+    const GpuLibraryCall call = Proposed(product);
     fake_.fail("cublasLtMatmul", 1, 1);
-    const Status status = Run(matmul);
+    const Status status = Run(call);
     EXPECT_EQ(status.code(), StatusCode::kInternal);
     EXPECT_THAT(status.ToString(),
                 testing::AllOf(testing::HasSubstr("cublasLtMatmul failed with "
@@ -343,8 +363,8 @@ TEST_F(LibraryMatmulTest, AFailureNamesTheDispatchAndTheSizes) {
                                testing::HasSubstr("5x7x9 f32, with bias"),
                                testing::HasSubstr("dispatch 'the product'")));
     fake_.reset();
-    ASSERT_OK(Run(matmul));
-    ExpectProducts(matmul);
+    ASSERT_OK(Run(call));
+    ExpectProducts(call);
     device_.reset();
   }
 }
@@ -360,7 +380,7 @@ TEST_F(LibraryMatmulTest, EveryCallMayFail) {
       Product product;
       product.has_bias = true;
       product.algorithm = 1;
-      HY_ASSIGN(auto proposals, device_->ProposeMatmuls(RecordOf(product), 3));
+      HY_ASSIGN(auto proposals, device_->ProposeLibraryCalls(RecordOf(product), 3));
       if (proposals.size() != 2) return Internal("There are {} proposals.", proposals.size());
       proposals[1].workspace_binding = 5;
       HY_TRY(Run(proposals[1]));

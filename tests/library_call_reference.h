@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a library record says (base/gpu_library_matmul.h), computed element by element in double.
+// What a library record says (base/gpu_library_call.h), computed element by element in double.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "base/dtype.h"
 #include "base/float16.h"
-#include "base/gpu_library_matmul.h"
+#include "base/gpu_library_call.h"
 
 namespace halyard {
 
@@ -64,6 +64,10 @@ inline void ApplyLibraryMatmul(const GpuLibraryMatmul& matmul,
       }
     }
   }
+}
+
+inline void ApplyLibraryCall(const GpuLibraryCall& call, const std::vector<uint8_t*>& bindings) {
+  ApplyLibraryMatmul(call.matmul, bindings);
 }
 
 }  // namespace halyard
