@@ -71,6 +71,9 @@ constexpr EnvVarInfo kTable[] = {
      "NVIDIA's library of matrix products, which compete with generated kernels but under "
      "`--no-vendor-libs`: a soname or a path. Unset: `libcublasLt.so.13` or `.12`, looked for like "
      "NVRTC."},
+    {EnvVar::kCudnnLibrary, "HALYARD_CUDNN_LIBRARY", "",
+     "NVIDIA's library of convolutions, which compete in the same way: a soname or a path. Unset: "
+     "`libcudnn.so.9`, looked for like NVRTC."},
     {EnvVar::kOneDnnLibrary, "HALYARD_ONEDNN_LIBRARY", "",
      "oneDNN, which `halyard bench --op` times beside a CPU: a soname or a path. Unset: "
      "`libdnnl.so.3` or `.2`."},

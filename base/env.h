@@ -28,6 +28,7 @@ enum class EnvVar : uint8_t {
   kNvmlLibrary,
   kNvrtcLibrary,
   kCublasLtLibrary,
+  kCudnnLibrary,
   kOneDnnLibrary,
   kSyntheticDevices,
 };

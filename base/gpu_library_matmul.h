@@ -29,7 +29,9 @@ struct GpuLibraryOperand {
 
 enum class GpuLibraryActivation : uint32_t {
   kNone = 0,
-  // Not 1, which was ReLU: in f32 the library makes zeros of NaN (on an H200, version 13.1).
+  // Of convolutions. Not of products: in f32 cuBLASLt makes zeros of NaN (on an H200,
+  // version 13.1).
+  kRelu = 1,
   kGeluTanh = 2,  // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
 };
 

@@ -37,8 +37,10 @@ std::vector<std::string> NvidiaLibraryCandidates(std::string_view name,
   for (const std::string& folder : EnvPythonFolders()) {
     folders.push_back(folder + "/lib/python3*/site-packages/nvidia/cu*/lib");
   }
+  const bool is_short = !versions.empty() && versions.front().size() == 1;
   for (const std::string& folder : folders) {
-    const std::string pattern = fmt::format("{}/{}.so.1[0-9]", folder, name);
+    const std::string pattern =
+        fmt::format("{}/{}.so.{}", folder, name, is_short ? "[0-9]" : "1[0-9]");
     const std::vector<std::string> found = FilesMatching(pattern);
     candidates.insert(candidates.end(), found.begin(), found.end());
     if (found.empty()) candidates.push_back(pattern);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where NVIDIA's libraries lie that are opened at run time and that no driver installs: NVRTC,
-// cuBLASLt.
+// cuBLASLt, cuDNN.
 #pragma once
 
 #include <span>

@@ -46,7 +46,7 @@
 #include "compiler/schedule/common/contraction_problem.h"
 #include "compiler/schedule/gpu/contraction.h"
 #include "compiler/schedule/gpu/gemv.h"
-#include "compiler/schedule/gpu/library_matmul.h"
+#include "compiler/schedule/gpu/library_call.h"
 #include "compiler/schedule/schedule.h"
 #include "drivers/init.h"
 #include "hal/registry.h"
@@ -283,7 +283,7 @@ class Bench {
  private:
   void AddLibrary(const loop::Function& function, uint32_t kernel, Case& one) {
     std::string why;
-    const auto plan = schedule::PlanLibraryMatmul(function, kernel, target_, &why);
+    const auto plan = schedule::PlanLibraryCall(function, kernel, target_, &why);
     if (!plan) {
       std::printf("%s: no product of the library: %s\n", function.kernels[kernel].name.c_str(),
                   why.c_str());

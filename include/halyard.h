@@ -537,12 +537,12 @@ typedef struct hy_symbol_value {
   int64_t value;
 } hy_symbol_value;
 
-/* What part products of a vendor's library (NVIDIA's cuBLASLt, on CUDA devices where it is installed) take in the
- * race of schedules, which needs tuning. A program that uses one also carries kernels for machines without that
- * version of the library. */
+/* What part libraries of a device's vendor (NVIDIA's cuBLASLt and cuDNN, on CUDA devices where they are installed)
+ * take in the race of schedules, which needs tuning. A program that uses one also carries kernels for machines
+ * without that version of the library. */
 typedef int32_t hy_vendor_libraries;
 enum {
-  HY_VENDOR_LIBRARIES_RACE = 0, /* against generated kernels */
+  HY_VENDOR_LIBRARIES_RACE = 0, /* against generated kernels; convolutions of cuDNN not yet */
   HY_VENDOR_LIBRARIES_OFF = 1,
   HY_VENDOR_LIBRARIES_ALONE = 2 /* where one can take part no generated kernel does: what the library takes */
 };

@@ -29,11 +29,14 @@ Json ValueOf(const hal::FieldView& field) {
 Result<std::string> MakeDeviceReport(hal::Device& device, ReportFormat format) {
   hal::Capabilities capabilities = device.capabilities();
   if (TargetOf(device).kind == TargetKind::kCuda) {
-    // Opened for the report alone where no program has needed it.
-    const Result<std::string> library = device.DescribeLibrary(GpuLibraryKind::kMatmul);
-    capabilities.notes.push_back(
-        library.ok() ? fmt::format("Library of matrix products: {}.", *library)
-                     : "No library of matrix products: " + library.status().message());
+    // Opened for the report alone where no program has needed them.
+    for (const GpuLibraryKind kind : kGpuLibraryKinds) {
+      const Result<std::string> library = device.DescribeLibrary(kind);
+      capabilities.notes.push_back(
+          library.ok()
+              ? fmt::format("Library of {}: {}.", LibraryWork(kind), *library)
+              : fmt::format("No library of {}: {}", LibraryWork(kind), library.status().message()));
+    }
   }
   const hal::DeviceState state = device.ReadState();
   if (format == ReportFormat::kText) {

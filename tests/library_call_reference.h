@@ -66,8 +66,59 @@ inline void ApplyLibraryMatmul(const GpuLibraryMatmul& matmul,
   }
 }
 
+// One result of a convolution, before it is rounded; y is not needed.
+inline double LibraryConvolutionAt(const GpuLibraryConvolution& c,
+                                   const std::vector<uint8_t*>& bindings, int64_t n, int64_t k,
+                                   int64_t p, int64_t q) {
+  const auto input = static_cast<DType>(c.input_dtype);
+  const auto output = static_cast<DType>(c.output_dtype);
+  const auto at = [&](const GpuLibraryTensor& t, DType dtype, int64_t a, int64_t b, int64_t d,
+                      int64_t e) {
+    return FloatAt(
+        bindings[t.binding], dtype,
+        t.offset + a * t.strides[0] + b * t.strides[1] + d * t.strides[2] + e * t.strides[3]);
+  };
+  double value = 0;
+  for (int64_t i = 0; i < c.input_channels; ++i) {
+    for (int64_t r = 0; r < c.window[0]; ++r) {
+      for (int64_t s = 0; s < c.window[1]; ++s) {
+        const int64_t row = p * c.stride[0] + r * c.dilation[0] - c.pad_before[0];
+        const int64_t column = q * c.stride[1] + s * c.dilation[1] - c.pad_before[1];
+        const bool is_inside = row >= 0 && row < c.input[0] && column >= 0 && column < c.input[1];
+        value += (is_inside ? at(c.x, input, n, i, row, column) : 0) * at(c.w, input, k, i, r, s);
+      }
+    }
+  }
+  if (c.z.binding != kNoLibraryBinding) value += at(c.z, output, n, k, p, q);
+  if (c.bias.binding != kNoLibraryBinding) {
+    value += FloatAt(bindings[c.bias.binding], output, c.bias.offset + k);
+  }
+  return c.activation == GpuLibraryActivation::kRelu && value <= 0 ? 0 : value;
+}
+
+inline void ApplyLibraryConvolution(const GpuLibraryConvolution& c,
+                                    const std::vector<uint8_t*>& bindings) {
+  const auto output = static_cast<DType>(c.output_dtype);
+  for (int64_t n = 0; n < c.images; ++n) {
+    for (int64_t k = 0; k < c.output_channels; ++k) {
+      for (int64_t p = 0; p < c.output[0]; ++p) {
+        for (int64_t q = 0; q < c.output[1]; ++q) {
+          StoreFloat(bindings[c.y.binding], output,
+                     c.y.offset + n * c.y.strides[0] + k * c.y.strides[1] + p * c.y.strides[2] +
+                         q * c.y.strides[3],
+                     LibraryConvolutionAt(c, bindings, n, k, p, q));
+        }
+      }
+    }
+  }
+}
+
 inline void ApplyLibraryCall(const GpuLibraryCall& call, const std::vector<uint8_t*>& bindings) {
-  ApplyLibraryMatmul(call.matmul, bindings);
+  if (call.kind == GpuLibraryKind::kConvolution) {
+    ApplyLibraryConvolution(call.convolution, bindings);
+  } else {
+    ApplyLibraryMatmul(call.matmul, bindings);
+  }
 }
 
 }  // namespace halyard

@@ -17,7 +17,7 @@
 #include "compiler/pipeline/canonical_kernel.h"
 #include "compiler/pipeline/cluster_times.h"
 #include "compiler/pipeline/expand_math.h"
-#include "compiler/schedule/gpu/library_matmul.h"
+#include "compiler/schedule/gpu/library_call.h"
 
 namespace halyard::pipeline {
 namespace {
@@ -29,6 +29,9 @@ using schedule::ScheduleRecord;
 constexpr size_t kMostRaced = 4;
 constexpr size_t kMostRacedOnGpu = 8;
 constexpr size_t kMostProposals = 3;  // of a vendor's library, beside those
+// What cuDNN computes has not been compared on a device yet: it takes part only where a library is
+// asked for alone.
+constexpr bool kRacesConvolutions = false;
 
 using Key = std::pair<uint32_t, uint64_t>;  // device, hash of code and sizes
 
@@ -137,44 +140,50 @@ class Chooser {
     return OkStatus();
   }
 
-  // The library of a device's vendor, or nothing.
-  std::optional<std::string> LibraryOf(uint32_t device) {
-    if (!CanMeasure() || !state_.request->options.vendor_libraries ||
-        TargetOf(device).kind != TargetKind::kCuda) {
-      return std::nullopt;
-    }
-    const auto [found, is_new] = libraries_.try_emplace(device);
+  // The library of a device's vendor for such calls, or nothing.
+  std::optional<std::string> LibraryOf(uint32_t device, GpuLibraryKind kind) {
+    const auto [found, is_new] = libraries_.try_emplace({device, kind});
     if (is_new) {
-      const Result<std::string> library =
-          state_.request->measurer->DescribeLibrary(device, GpuLibraryKind::kMatmul);
+      const Result<std::string> library = state_.request->measurer->DescribeLibrary(device, kind);
       if (library.ok()) {
-        found->second = *library;
+        found->second.name = *library;
       } else {
         state_.Record("schedule", state_.program.devices[device].name,
-                      "No library takes part: " + library.status().message());
+                      fmt::format("No library takes part in {}: {}", LibraryWork(kind),
+                                  library.status().message()));
       }
     }
-    return found->second;
+    return found->second.name;
   }
 
-  // What the library would take part in is another race than without it.
+  // What a library would take part in is another race than without it.
   Status AddLibrarySchedules(Item& item) {
-    const std::optional<std::string> library = LibraryOf(item.key.first);
-    if (!library) return OkStatus();
-    const auto plan = schedule::PlanLibraryMatmul(item.segment->function, item.kernel,
-                                                  TargetOf(item.key.first), nullptr);
+    const auto device = item.key.first;
+    if (!CanMeasure() || !state_.request->options.vendor_libraries ||
+        TargetOf(device).kind != TargetKind::kCuda) {
+      return OkStatus();
+    }
+    const auto plan =
+        schedule::PlanLibraryCall(item.segment->function, item.kernel, TargetOf(device), nullptr);
     if (!plan) return OkStatus();
+    if (plan->call.kind == GpuLibraryKind::kConvolution && !kRacesConvolutions &&
+        !state_.request->options.only_vendor_libraries) {
+      return OkStatus();
+    }
+    const std::optional<std::string> library = LibraryOf(device, plan->call.kind);
+    if (!library) return OkStatus();
     // What is a constant does not show in a kernel, but in how it is cut.
-    const GpuLibraryMatmul& matmul = plan->call.matmul;
-    item.key.second =
-        HashCombine(item.key.second,
-                    HashString(fmt::format("{}|{}|{}|{}|{}", *library, FormatLibraryMatmul(matmul),
-                                           plan->is_cut, static_cast<int>(plan->between),
-                                           matmul.d.binding == kNoLibraryBinding)));
+    const bool is_apart = (plan->call.kind == GpuLibraryKind::kConvolution
+                               ? plan->call.convolution.y.binding
+                               : plan->call.matmul.d.binding) == kNoLibraryBinding;
+    item.key.second = HashCombine(
+        item.key.second,
+        HashString(fmt::format("{}|{}|{}|{}|{}", *library, FormatLibraryCall(plan->call),
+                               plan->is_cut, static_cast<int>(plan->between), is_apart)));
     const auto [found, is_new] = proposals_.try_emplace(item.key);
     if (is_new) {
       auto proposals =
-          state_.request->measurer->ProposeLibraryCalls(item.key.first, plan->call, kMostProposals);
+          state_.request->measurer->ProposeLibraryCalls(device, plan->call, kMostProposals);
       if (proposals.ok()) {
         found->second = std::move(*proposals);
       } else {
@@ -481,7 +490,7 @@ class Chooser {
         }
         reason = choice.reason;
         image = choice.image;
-        Count(item.first, choice.seconds);
+        Count(item.key.first, item.first, choice.seconds);
       }
       state_.Record("schedule", segment.function.kernels[item.kernel].name,
                     fmt::format("{}: {}.", schedule::FormatSchedule(item.first.record), reason));
@@ -500,31 +509,38 @@ class Chooser {
     return time ? time->seconds : 0;
   }
 
-  void Count(const ScheduledKernel& scheduled, double seconds) {
+  void Count(uint32_t device, const ScheduledKernel& scheduled, double seconds) {
     raced_seconds_ += seconds;
-    if (scheduled.library_calls.empty()) return;
-    ++library_count_;
-    library_seconds_ += seconds;
+    for (const auto& [kernel, call] : scheduled.library_calls) {
+      Library& library = libraries_[{device, call.kind}];
+      ++library.wins;
+      library.seconds += seconds;
+    }
   }
 
   void RecordShare() {
-    for (const auto& [device, library] : libraries_) {
-      if (!library) continue;
-      std::string text = fmt::format("{}: its products won {} of {} kernels", *library,
-                                     library_count_, items_.size());
+    for (const auto& [key, library] : libraries_) {
+      if (!library.name) continue;
+      const auto& [device, kind] = key;
+      std::string text = fmt::format("{}: its {} won {} of {} kernels", *library.name,
+                                     LibraryWork(kind), library.wins, items_.size());
       if (raced_seconds_ > 0) {
         text += fmt::format(", with {:.0f} % of the {:.1f} us that all kernels took in races",
-                            100 * library_seconds_ / raced_seconds_, raced_seconds_ * 1e6);
+                            100 * library.seconds / raced_seconds_, raced_seconds_ * 1e6);
       }
       state_.Record("schedule", state_.program.devices[device].name, text + ".");
     }
   }
 
   CompileState& state_;
-  std::map<uint32_t, std::optional<std::string>> libraries_;  // by device
+  struct Library {
+    std::optional<std::string> name;  // with version and file; nothing: there is none
+    size_t wins = 0;
+    double seconds = 0;
+  };
+  std::map<std::pair<uint32_t, GpuLibraryKind>, Library> libraries_;  // by device
   std::map<Key, std::vector<GpuLibraryCall>> proposals_;
-  double raced_seconds_ = 0, library_seconds_ = 0;
-  size_t library_count_ = 0;
+  double raced_seconds_ = 0;
   std::vector<Item> items_;  // in execution order
   std::map<Key, Race> races_;
   std::map<Key, Choice> choices_;

@@ -13,7 +13,7 @@
 #include "compiler/schedule/gpu/attention.h"
 #include "compiler/schedule/gpu/contraction.h"
 #include "compiler/schedule/gpu/dependent_launch.h"
-#include "compiler/schedule/gpu/library_matmul.h"
+#include "compiler/schedule/gpu/library_call.h"
 #include "compiler/schedule/gpu/loop_limit.h"
 #include "compiler/schedule/gpu/loops.h"
 
@@ -149,7 +149,7 @@ Result<ScheduledKernel> BuildKernel(const loop::Function& function, uint32_t ker
     Result<ScheduledKernel> scheduled =
         is_attention     ? BuildGpuAttention(function, kernel, record, target)
         : is_contraction ? BuildGpuContraction(function, kernel, record, target)
-        : is_library     ? BuildLibraryMatmul(function, kernel, record, target)
+        : is_library     ? BuildLibraryCall(function, kernel, record, target)
                          : BuildGpuLoops(function, kernel, record, target);
     if (!scheduled.ok()) return scheduled;
     HY_TRY(CheckLoopLimit(*function.exprs, *scheduled, target));

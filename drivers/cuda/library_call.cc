@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/dtype.h"
+#include "drivers/cuda/cudnn_library.h"
 #include "drivers/cuda/library_matmul.h"
 
 namespace halyard::drivers::cuda {
@@ -52,6 +53,8 @@ Result<std::unique_ptr<VendorLibrary>> OpenVendorLibrary(GpuLibraryKind kind, Co
   switch (kind) {
     case GpuLibraryKind::kMatmul:
       return MatmulLibrary::Open(context, device_hash);
+    case GpuLibraryKind::kConvolution:
+      return CudnnLibrary::Open(context, device_hash);
   }
   return DataLoss("A library record has the kind {}.", static_cast<uint32_t>(kind));
 }

@@ -30,7 +30,7 @@ uint32_t EpilogueOf(const GpuLibraryMatmul& matmul) {
   switch (matmul.activation) {
     case GpuLibraryActivation::kGeluTanh:
       return has_bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
-    case GpuLibraryActivation::kNone:
+    default:
       break;
   }
   return has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
@@ -66,7 +66,8 @@ Status CheckRecord(const GpuLibraryMatmul& matmul, uint32_t binding_count) {
   }
   HY_TRY(TypeOf(matmul.input_dtype));
   HY_TRY(TypeOf(matmul.output_dtype));
-  if (static_cast<uint32_t>(matmul.activation) > 2) {
+  if (matmul.activation != GpuLibraryActivation::kNone &&
+      matmul.activation != GpuLibraryActivation::kGeluTanh) {
     return DataLoss("A library record has the activation {}.",
                     static_cast<uint32_t>(matmul.activation));
   }

@@ -79,6 +79,7 @@ class CudaCompileFault : public CompileFault {
 
   // A real library of the machine knows nothing of the stand-in.
   const drivers::cuda::ScopedVariable matmuls_{"HALYARD_CUBLASLT_LIBRARY", "libnowhere.so.1"};
+  const drivers::cuda::ScopedVariable convolutions_{"HALYARD_CUDNN_LIBRARY", "libnowhere.so.1"};
 };
 
 TEST_F(CudaCompileFault, NoMemoryAtAnyAllocation) {

@@ -72,6 +72,7 @@ class VendorLibrary : public EndToEnd {
 
   const drivers::cuda::ScopedVariable library_{"HALYARD_CUDA_LIBRARY", HALYARD_FAKE_LIBCUDA};
   const drivers::cuda::ScopedVariable matmuls_{"HALYARD_CUBLASLT_LIBRARY", HALYARD_FAKE_LIBCUDA};
+  const drivers::cuda::ScopedVariable convolutions_{"HALYARD_CUDNN_LIBRARY", HALYARD_FAKE_LIBCUDA};
   drivers::cuda::FakeCuda fake_;
   std::string model_;
   std::vector<float> x_, expected_;
@@ -84,8 +85,8 @@ TEST_F(VendorLibrary, WinsAndRuns) {
     const std::string schedules = program.Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT);
     EXPECT_THAT(schedules, testing::HasSubstr("gpu-library"));
     EXPECT_THAT(schedules, testing::HasSubstr("cuBLASLt 13.1.0"));
-    EXPECT_THAT(schedules, testing::ContainsRegex("its products won [12] of [0-9]+ kernels, with "
-                                                  "[0-9]+ % of the [0-9.]+ us"));
+    EXPECT_THAT(schedules, testing::ContainsRegex("its matrix products won [12] of [0-9]+ "
+                                                  "kernels, with [0-9]+ % of the [0-9.]+ us"));
     const long before = Calls();
     ExpectNear(RunOf(program));
     EXPECT_GT(Calls(), before);
@@ -96,7 +97,7 @@ TEST_F(VendorLibrary, RacesAlone) {
   const hy::Program program = CompileOn("cuda:0", HY_VENDOR_LIBRARIES_ALONE, true);
   const std::string schedules = program.Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT);
   // Both products are the library's, and only its proposals raced for them.
-  EXPECT_THAT(schedules, testing::ContainsRegex("its products won 2 of [0-9]+ kernels"));
+  EXPECT_THAT(schedules, testing::ContainsRegex("its matrix products won 2 of [0-9]+ kernels"));
   EXPECT_THAT(schedules, testing::ContainsRegex("gpu-library .*: fastest of [1-3] in a race at .*, "
                                                 "the library's own first choice took"));
   ExpectNear(RunOf(program));
@@ -160,7 +161,8 @@ TEST_F(VendorLibrary, WithoutItTheReportSaysWhy) {
   const drivers::cuda::ScopedVariable none("HALYARD_CUBLASLT_LIBRARY", "libnowhere.so.1");
   const hy::Program program = CompileOn("cuda:0", HY_VENDOR_LIBRARIES_RACE);
   EXPECT_THAT(program.Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT),
-              testing::HasSubstr("No library takes part: Library 'libnowhere.so.1' cannot be"));
+              testing::HasSubstr(
+                  "No library takes part in matrix products: Library 'libnowhere.so.1' cannot be"));
   ExpectNear(RunOf(program));
   EXPECT_THAT(devices_.back().Report(HY_FORMAT_TEXT),
               testing::HasSubstr("No library of matrix products"));
@@ -184,6 +186,53 @@ TEST_F(VendorLibrary, AMissingOneIsLookedForOncePerDeviceInSilence) {
   ExpectNear(RunOf(CompileOn("cuda:0", HY_VENDOR_LIBRARIES_RACE)));
   EXPECT_EQ(fake_.call_count("cublasLtCreate"), opened);
   EXPECT_THAT(log, testing::Not(testing::HasSubstr("ibrary")));
+}
+
+TEST_F(VendorLibrary, ConvolutionsOfTheOtherLibraryRaceToo) {
+  using namespace onnx::testing;  // NOLINT
+  const auto numbers = [](size_t count, int step) {
+    std::vector<float> values;
+    for (size_t i = 0; i < count; ++i) {
+      values.push_back(static_cast<float>(static_cast<int>(i) * step % 17 - 8) / 16);
+    }
+    return values;
+  };
+  Write("model.onnx",
+        ModelOf({{Node("Conv", {"x", "w1", "b1"}, {"h1"}, {IntsAttribute("pads", {1, 1, 1, 1})}),
+                  Node("Relu", {"h1"}, {"h2"}),
+                  Node("Conv", {"h2", "w2"}, {"h3"},
+                       {IntsAttribute("pads", {1, 1, 1, 1}), IntsAttribute("strides", {2, 2})}),
+                  Node("Add", {"h3", "h3"}, {"y"})},
+                 {FloatTensor("w1", {24, 8, 3, 3}, numbers(24 * 72, 5)),
+                  FloatTensor("b1", {24}, numbers(24, 3)),
+                  FloatTensor("w2", {16, 24, 3, 3}, numbers(16 * 216, 7))},
+                 {ValueInfo("x", kF32, {2, 8, 9, 9})},
+                 {ValueInfo("y", kF32, {2, 16, 5, 5})}})
+            .str());
+  const std::vector<float> x = numbers(2 * 8 * 81, 13);
+  const auto result_of = [&](const hy::Program& program) {
+    const hy::Session session = hy::Session::Create(program);
+    std::vector<hy_tensor> out(1, HY_TENSOR_INIT);
+    for (int run = 0; run < 2; ++run) session.Run({TensorOf(HY_DTYPE_F32, {2, 8, 9, 9}, x)}, out);
+    return ValuesOf<float>(out[0]);
+  };
+  expected_ = result_of(CompileOn("cpu:0", HY_VENDOR_LIBRARIES_OFF));
+  for (const char* path : {"cuda:0?graph_commands=100", "cuda:0?graph_commands=1"}) {
+    const hy::Program program = CompileOn(path, HY_VENDOR_LIBRARIES_ALONE);
+    EXPECT_THAT(program.Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT),
+                testing::ContainsRegex("cuDNN 9.19.1, .*: its convolutions won 2 of [0-9]+ "));
+    const long before = fake_.call_count("cudnnBackendExecute");
+    ExpectNear(result_of(program));
+    EXPECT_GE(fake_.call_count("cudnnBackendExecute"), before + 2);
+  }
+  const long calls = fake_.call_count("cudnnBackendExecute");
+  const drivers::cuda::ScopedVariable none("HALYARD_CUDNN_LIBRARY", "libnowhere.so.1");
+  instance_ = hy::Instance::Create();
+  const hy::Program without = CompileOn("cuda:0", HY_VENDOR_LIBRARIES_ALONE);
+  EXPECT_THAT(without.Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT),
+              testing::HasSubstr("No library takes part in convolutions: Library 'libnowhere"));
+  ExpectNear(result_of(without));
+  EXPECT_EQ(fake_.call_count("cudnnBackendExecute"), calls);
 }
 
 // A row that is NaN is NaN behind ReLU, whoever computes that.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs `halyard bench --op` for the ops it knows and compares the FLOPs and bytes of their kernels with what the op's
-definition says; then other libraries beside it, oneDNN itself and a stand-in for cuBLASLt; then what wrong options say.
+definition says; then other libraries beside it, oneDNN itself and stand-ins for cuBLASLt and cuDNN; then what wrong options say.
 
 usage: bench_op.py HALYARD STANDIN
 """
@@ -74,14 +74,19 @@ def check_rivals(run, standin):
     assert rival["library"] == "oneDNN" and "'libnowhere.so.1' cannot be opened" in rival["error"], rival
     assert "rivals" not in bench(*matmul, "--no-rivals")["rows"][0]
 
-    cuda = {"HALYARD_CUDA_LIBRARY": standin, "HALYARD_CUBLASLT_LIBRARY": standin}
+    cuda = {"HALYARD_CUDA_LIBRARY": standin, "HALYARD_CUBLASLT_LIBRARY": standin, "HALYARD_CUDNN_LIBRARY": standin}
     _, rival = rival_of(bench(*matmul, "--device", "cuda:0", **cuda))
     assert rival["library"] == "cuBLASLt 13.1.0" and "error" not in rival, rival
     assert rival["errors"]["max_abs_error"] < 1e-4 and rival["kernel_seconds"] > 0, rival
-    for arguments, env, why in [(matmul, {"HALYARD_CUBLASLT_LIBRARY": "libnowhere.so.1"}, "'libnowhere.so.1' cannot be opened"),
+    conv = ["--op", "conv", "--shape", "1x8x14x14x16x3"]
+    _, rival = rival_of(bench(*conv, "--device", "cuda:0", **cuda))
+    assert rival["library"] == "cuDNN 9.19.1" and "error" not in rival, rival
+    assert rival["errors"]["max_abs_error"] < 1e-4 and rival["kernel_seconds"] > 0, rival
+    for arguments, env, why in [(conv, {"HALYARD_CUDNN_LIBRARY": "libnowhere.so.1"}, "'libnowhere.so.1' cannot be opened"),
+                                (matmul, {"HALYARD_CUBLASLT_LIBRARY": "libnowhere.so.1"}, "'libnowhere.so.1' cannot be opened"),
                                 ([*matmul, "--dtype", "f64"], {}, "no such product"),
                                 ([*matmul, "--no-tune"], {}, "--no-tune"),
-                                (["--op", "softmax", "--shape", "8x32"], {}, "matmul only")]:
+                                (["--op", "softmax", "--shape", "8x32"], {}, "matmul and conv only")]:
         _, rival = rival_of(bench(*arguments, "--device", "cuda:0", **{**cuda, **env}))
         assert why in rival["error"] and "latency" not in rival, (arguments, rival)
     text = run(*matmul, *quick, "--no-tune").stdout

@@ -406,7 +406,7 @@ Run AddBenchCommand(CLI::App& app) {
   command->add_flag("--no-profile", options->bench.no_profile,
                     "Leave out the runs that time each command by itself");
   command->add_flag("--no-rivals", options->bench.no_rivals,
-                    "With --op: leave out the libraries that compute the same (oneDNN, cuBLASLt)");
+                    "With --op: leave out the libraries that compute the same (oneDNN, cuBLASLt, cuDNN)");
   command->add_option("--rtol", options->bench.rtol, "Relative tolerance of the comparison")
       ->check(IsTolerance)
       ->capture_default_str();

@@ -9,7 +9,7 @@
 #include "tools/halyard/clock.h"
 #include "tools/halyard/compare.h"
 #include "tools/halyard/interrupt.h"
-#include "tools/halyard/rival_cublaslt.h"
+#include "tools/halyard/rival_nvidia.h"
 #include "tools/halyard/rival_onednn.h"
 #include "tools/halyard/rival_report.h"
 
@@ -96,8 +96,8 @@ Json MeasureRivals(const BenchOptions& options, const ModelOptions& model_option
   if (path.starts_with("cpu:")) {
     offer = OfferOneDnn(*options.op, inputs.tensors(), WorkersOf(device));
   } else if (path.starts_with("cuda:")) {
-    progress.StartPhase("compiling with cuBLASLt alone");
-    offer = OfferCublasLt(options, model_options, inputs);
+    progress.StartPhase("compiling with NVIDIA's library alone");
+    offer = OfferNvidiaLibrary(options, model_options, inputs);
   } else {
     return list;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Libraries of others on the inputs of an op's row: oneDNN beside a CPU, cuBLASLt beside a CUDA
+// Libraries of others on the inputs of an op's row: oneDNN beside a CPU, cuBLASLt or cuDNN beside a CUDA
 // device.
 #pragma once
 

@@ -30,6 +30,9 @@ class EpilogueReader {
     if (const auto argument = ReadGelu(value)) {
       epilogue.activation = GpuLibraryActivation::kGeluTanh;
       value = *argument;
+    } else if (const auto rectified = ReadRelu(value)) {
+      epilogue.activation = GpuLibraryActivation::kRelu;
+      value = *rectified;
     }
     int sums = 0;
     if (!ReadTerms(value, &epilogue.addends, &sums) || sums != 1) return std::nullopt;
@@ -83,6 +86,16 @@ class EpilogueReader {
     }
     return op->kind == OpKind::kScalar && op->opcode == Opcode::kAdd && op->dtype == DType::kF32 &&
            ReadTerms(op->operands[0], addends, sums) && ReadTerms(op->operands[1], addends, sums);
+  }
+
+  // What the larger of 0 and it is.
+  std::optional<ValueId> ReadRelu(ValueId value) const {
+    const Op* op = Scalar(value);
+    if (op == nullptr || op->opcode != Opcode::kMax) return std::nullopt;
+    for (int i = 0; i < 2; ++i) {
+      if (Constant(Strip(op->operands[1 - i])) == 0.0) return op->operands[i];
+    }
+    return std::nullopt;
   }
 
   // Values that `value` is made of, itself included, as far as conversions, arithmetic and

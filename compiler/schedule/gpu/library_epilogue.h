@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An epilogue read as what cuBLASLt can do behind a product: a sum with loads, then an activation.
+// An epilogue read as what libraries can do behind a product: a sum with loads, then an activation.
 #pragma once
 
 #include <optional>

@@ -2,14 +2,9 @@
 #include "compiler/schedule/gpu/library_matmul.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "base/gpu_kernel_abi.h"
-#include "compiler/passes/loop_clone.h"
-#include "compiler/schedule/common/contraction_problem.h"
-#include "compiler/schedule/gpu/contraction.h"
 #include "compiler/schedule/gpu/library_epilogue.h"
-#include "compiler/schedule/gpu/loops.h"
 
 namespace halyard::schedule {
 
@@ -22,14 +17,10 @@ namespace {
 constexpr int64_t kLeastSide = 32;
 constexpr double kLeastProducts = 1 << 24;
 
-bool IsLibraryType(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
-}
-
-class Planner {
+class MatmulPlanner {
  public:
-  Planner(const loop::Function& function, const loop::Kernel& kernel, const Problem& problem,
-          const Target& target, std::string* why)
+  MatmulPlanner(const loop::Function& function, const loop::Kernel& kernel, const Problem& problem,
+                const Target& target, std::string* why)
       : function_(function),
         kernel_(kernel),
         exprs_(*function.exprs),
@@ -43,10 +34,6 @@ class Planner {
     if (!Cut()) return std::nullopt;
     return plan_;
   }
-
-  // The sides that run along D's contiguous direction and across it.
-  const Side& inner() const { return is_swapped_ ? problem_.n : problem_.m; }
-  const Side& outer() const { return is_swapped_ ? problem_.m : problem_.n; }
 
  private:
   bool No(std::string why) {
@@ -132,16 +119,6 @@ class Planner {
            ReadFactor(b, problem_.k, outer(), &plan_.call.matmul.b);
   }
 
-  const Op* OnlyStore() const {
-    const Op* store = nullptr;
-    for (const loop::OpId id : problem_.epilogue) {
-      if (kernel_.ops[id].kind != OpKind::kStore) continue;
-      if (store != nullptr) return nullptr;
-      store = &kernel_.ops[id];
-    }
-    return store;
-  }
-
   // A matrix of D's shape with D's direction of memory.
   bool ReadResultPlace(const Op& access, GpuLibraryOperand* out) {
     if (!ReadPlace(access.index, inner(), outer(), out)) return false;
@@ -152,7 +129,7 @@ class Planner {
 
   // The whole epilogue is one that the library has.
   bool Fold() {
-    const Op* store = OnlyStore();
+    const Op* store = OnlyStoreBehind(kernel_, problem_);
     if (store == nullptr || store->operands.size() != 1) return false;
     const DType output = function_.buffers[store->buffer].dtype;
     const auto input = static_cast<DType>(plan_.call.matmul.input_dtype);
@@ -160,7 +137,7 @@ class Planner {
     GpuLibraryMatmul matmul = plan_.call.matmul;
     if (!ReadResultPlace(*store, &matmul.d)) return false;
     const auto epilogue = ReadLibraryEpilogue(kernel_, problem_.accumulator, store->operands[0]);
-    if (!epilogue) return false;
+    if (!epilogue || epilogue->activation == GpuLibraryActivation::kRelu) return false;
     matmul.output_dtype = static_cast<uint32_t>(output);
     matmul.activation = epilogue->activation;
     // The library's tanh is good for 16 bits.
@@ -195,38 +172,40 @@ class Planner {
     return true;
   }
 
+  // The sides that run along D's contiguous direction and across it.
+  const Side& inner() const { return is_swapped_ ? problem_.n : problem_.m; }
+  const Side& outer() const { return is_swapped_ ? problem_.m : problem_.n; }
+
   // The product alone, into memory that a kernel of ours reads for the rest.
   bool Cut() {
     GpuLibraryMatmul& matmul = plan_.call.matmul;
     plan_.is_cut = true;
-    plan_.between = DType::kF32;
-    // Where the first thing is to round the sum to the operands' type, that is what passes.
-    int uses = 0;
-    DType rounded = DType::kF32;
-    for (const loop::OpId id : problem_.epilogue) {
-      const Op& op = kernel_.ops[id];
-      for (const loop::ValueId operand : op.operands) {
-        if (operand != problem_.accumulator) continue;
-        ++uses;
-        if (op.kind == OpKind::kScalar && op.opcode == kernel::Opcode::kConvert) rounded = op.dtype;
-      }
-    }
-    if (uses == 1 && static_cast<uint32_t>(rounded) == matmul.input_dtype) plan_.between = rounded;
+    plan_.between =
+        TypeBetween(kernel_, problem_, static_cast<DType>(plan_.call.matmul.input_dtype));
     matmul.output_dtype = static_cast<uint32_t>(plan_.between);
     matmul.d.row_stride = 1;
     matmul.d.col_stride = matmul.m;
     matmul.d.batch_stride = matmul.m * matmul.n;
+    plan_.elements = matmul.m * matmul.n * matmul.batch;
     // Through the result's own place where that fits: half the memory.
-    const Op* store = OnlyStore();
-    if (store == nullptr || store->operands.size() != 1 ||
-        function_.buffers[store->buffer].dtype != plan_.between) {
-      return true;
-    }
-    for (const Op& op : kernel_.ops) {
-      if (op.kind == OpKind::kLoad && op.buffer == store->buffer) return true;
-    }
+    const Op* store = OnlyStoreBehind(kernel_, problem_);
     GpuLibraryOperand place;
-    if (ReadResultPlace(*store, &place)) matmul.d = place;
+    if (PassesThroughResult(function_, kernel_, store, plan_.between) &&
+        ReadResultPlace(*store, &place)) {
+      matmul.d = place;
+    }
+    const auto flat = [&](const Side& side) {
+      Expr at = exprs_.Const(0);
+      for (const auto& [symbol, extent] : side.digits) {
+        at = exprs_.Add(exprs_.Mul(at, extent), symbol);
+      }
+      return at;
+    };
+    const GpuLibraryOperand& d = matmul.d;
+    plan_.place = exprs_.Add(exprs_.Const(d.offset), flat(inner()));
+    plan_.place = exprs_.Add(plan_.place, exprs_.Mul(flat(outer()), exprs_.Const(d.col_stride)));
+    plan_.place =
+        exprs_.Add(plan_.place, exprs_.Mul(flat(problem_.batch), exprs_.Const(d.batch_stride)));
     return true;
   }
 
@@ -240,264 +219,12 @@ class Planner {
   bool is_swapped_ = false;  // D is contiguous along the problem's n
 };
 
-// The kernel that stands in. Tiles of fragments are larger than those of workitems, so that a tile
-// tells of which it is.
-Result<ScheduledKernel> BuildStandIn(const loop::Function& function, uint32_t kernel,
-                                     const ScheduleRecord& record, const Target& target) {
-  ScheduleRecord own = record;
-  own.library = {};
-  own.kind = ScheduleKind::kGpuMatrix;
-  auto built = BuildGpuContraction(function, kernel, own, target);
-  if (built.ok()) return built;
-  own.kind = ScheduleKind::kGpuTile;
-  return BuildGpuContraction(function, kernel, own, target);
-}
-
-// A parameter behind the others, before the kernel's allocations.
-uint32_t AddParameter(kernel::Kernel& kernel, std::string_view name, DType dtype,
-                      kernel::Access access) {
-  const auto first =
-      std::find_if(kernel.buffers.begin(), kernel.buffers.end(),
-                   [](const kernel::Buffer& b) { return b.space != kernel::MemorySpace::kGlobal; });
-  const auto at = static_cast<uint32_t>(first - kernel.buffers.begin());
-  kernel::Buffer added;
-  added.name = name;
-  added.dtype = dtype;
-  added.access = access;
-  kernel.buffers.insert(first, added);
-  for (kernel::Op& op : kernel.ops) {
-    if (op.buffer != kernel::kNone && op.buffer >= at) ++op.buffer;
-  }
-  return at;
-}
-
-// One of the two kernels that a cut makes, in a function of its own whose last buffer is what the
-// two pass to each other.
-class Part {
- public:
-  Part(const loop::Function& function, const loop::Kernel& source, const Problem& problem,
-       const LibraryPlan& plan, const Side& inner, const Side& outer)
-      : source_(source), problem_(problem), plan_(plan), inner_(inner), outer_(outer) {
-    made_.exprs = function.exprs;
-    made_.buffers = function.buffers;
-    between_ = plan.call.matmul.d.binding;
-    if (between_ == kNoLibraryBinding) {
-      between_ = loop::AddBuffer(
-          made_, "sums", plan.between, loop::BufferRole::kTemp,
-          function.exprs->Const(plan.call.matmul.m * plan.call.matmul.n * plan.call.matmul.batch));
-    }
-  }
-
-  loop::Function Product() { return Make(true); }
-  loop::Function Rest() { return Make(false); }
-
- private:
-  loop::Function Make(bool is_product) {
-    loop::KernelBuilder builder(made_, source_.name + (is_product ? "_product" : "_rest"));
-    loop::KernelCloner cloner(source_, builder);
-    builder.kernel().nodes = source_.nodes;
-    Walk(0, is_product, builder, cloner);
-    if (is_product) {
-      loop::Kernel& kernel = builder.kernel();
-      kernel.template_kind = loop::TemplateKind::kContraction;
-      kernel.roles.product_a = cloner.values.at(problem_.a.value);
-      kernel.roles.product_b = cloner.values.at(problem_.b.value);
-      kernel.roles.accumulator = cloner.values.at(problem_.accumulator);
-    }
-    made_.kernels.push_back(builder.Finish());
-    return std::move(made_);
-  }
-
-  void Walk(loop::BlockId block, bool is_product, loop::KernelBuilder& builder,
-            loop::KernelCloner& cloner) {
-    for (const loop::OpId id : source_.blocks[block].ops) {
-      const Op& op = source_.ops[id];
-      if (op.kind == OpKind::kLoop && op.loop == loop::LoopKind::kParallel) {
-        cloner.OpenLoop(op);
-        Walk(op.body, is_product, builder, cloner);
-        cloner.CloseLoop(op);
-      } else if (op.kind == OpKind::kLoop && is_product) {
-        cloner.One(id);
-        builder.Store(between_, Place(builder, cloner),
-                      builder.Convert(cloner.values.at(problem_.accumulator), plan_.between));
-      } else if (op.kind == OpKind::kLoop) {
-        cloner.values[problem_.accumulator] = builder.Load(between_, Place(builder, cloner));
-      } else if (!is_product) {
-        cloner.One(id);
-      }
-    }
-  }
-
-  // Where the sum of this iteration lies.
-  Expr Place(loop::KernelBuilder& builder, loop::KernelCloner& cloner) {
-    ExprArena& exprs = builder.exprs();
-    const auto flat = [&](const Side& side) {
-      Expr at = exprs.Const(0);
-      for (const auto& [symbol, extent] : side.digits) {
-        at = exprs.Add(exprs.Mul(at, extent), cloner.Rename(symbol));
-      }
-      return at;
-    };
-    const GpuLibraryOperand& d = plan_.call.matmul.d;
-    Expr at = exprs.Add(exprs.Const(d.offset), flat(inner_));
-    at = exprs.Add(at, exprs.Mul(flat(outer_), exprs.Const(d.col_stride)));
-    return exprs.Add(at, exprs.Mul(flat(problem_.batch), exprs.Const(d.batch_stride)));
-  }
-
-  loop::Function made_;
-  const loop::Kernel& source_;
-  const Problem& problem_;
-  const LibraryPlan& plan_;
-  const Side &inner_, &outer_;
-  loop::BufferId between_ = loop::kNone;
-};
-
-// Adds what `part` does behind what `whole` does; buffers from `first_own` on are the workspaces
-// from `first_workspace` on.
-void Append(ScheduledKernel part, uint32_t first_own, uint32_t first_workspace,
-            ScheduledKernel* whole) {
-  const auto kernels = static_cast<uint32_t>(whole->kernels.size());
-  const auto workspaces = static_cast<uint32_t>(whole->workspaces.size());
-  for (Dispatch& dispatch : part.dispatches) {
-    dispatch.kernel += kernels;
-    for (Binding& binding : dispatch.bindings) {
-      if (binding.kind == Binding::Kind::kWorkspace) binding.index += workspaces;
-      if (binding.kind == Binding::Kind::kBuffer && binding.index >= first_own) {
-        binding = {Binding::Kind::kWorkspace, binding.index - first_own + first_workspace};
-      }
-    }
-    whole->dispatches.push_back(std::move(dispatch));
-  }
-  std::move(part.kernels.begin(), part.kernels.end(), std::back_inserter(whole->kernels));
-  std::move(part.workspaces.begin(), part.workspaces.end(), std::back_inserter(whole->workspaces));
-}
-
 }  // namespace
 
-std::optional<LibraryPlan> PlanLibraryMatmul(const loop::Function& function, uint32_t kernel,
+std::optional<LibraryPlan> PlanLibraryMatmul(const loop::Function& function,
+                                             const loop::Kernel& kernel, const Problem& problem,
                                              const Target& target, std::string* why) {
-  const loop::Kernel& source = function.kernels[kernel];
-  const std::optional<Problem> problem = ReadContraction(function, source, why);
-  if (!problem) return std::nullopt;
-  return Planner(function, source, *problem, target, why).Plan();
-}
-
-std::vector<ScheduleRecord> LibrarySchedules(std::span<const ScheduleRecord> records,
-                                             std::span<const GpuLibraryCall> proposals) {
-  std::vector<ScheduleRecord> made;
-  const auto own = std::find_if(records.begin(), records.end(), [&](const ScheduleRecord& r) {
-    return (r.kind == ScheduleKind::kGpuMatrix || r.kind == ScheduleKind::kGpuTile) &&
-           r.tile.split == 1;
-  });
-  if (own == records.end()) return made;
-  for (const GpuLibraryCall& proposal : proposals) {
-    made.push_back(*own);
-    made.back().kind = ScheduleKind::kGpuLibrary;
-    made.back().library = proposal.choice;
-  }
-  return made;
-}
-
-Result<ScheduledKernel> BuildLibraryMatmul(const loop::Function& function, uint32_t kernel,
-                                           const ScheduleRecord& record, const Target& target) {
-  const loop::Kernel& source = function.kernels[kernel];
-  const auto bad = [&](std::string_view why) {
-    return InvalidArgument("Schedule '{}' does not fit kernel '{}': {}.", FormatSchedule(record),
-                           source.name, why);
-  };
-  if (target.kind != TargetKind::kCuda) return bad("only CUDA devices have such a library");
-  std::string why;
-  const std::optional<Problem> problem = ReadContraction(function, source, &why);
-  if (!problem) return bad(why);
-  Planner planner(function, source, *problem, target, &why);
-  const std::optional<LibraryPlan> plan = planner.Plan();
-  if (!plan) return bad(why);
-  GpuLibraryCall call = plan->call;
-  GpuLibraryMatmul& matmul = call.matmul;
-  call.choice = record.library;
-  ScheduledKernel scheduled;
-  scheduled.record = record;
-  const auto buffers = static_cast<uint32_t>(function.buffers.size());
-  uint32_t result = matmul.d.binding;  // of the function
-  if (!plan->is_cut) {
-    HY_ASSIGN(ScheduledKernel product, BuildStandIn(function, kernel, record, target));
-    Append(std::move(product), buffers, 0, &scheduled);
-  } else {
-    const loop::Function product =
-        Part(function, source, *problem, *plan, planner.inner(), planner.outer()).Product();
-    HY_ASSIGN(ScheduledKernel first, BuildStandIn(product, 0, record, target));
-    if (result == kNoLibraryBinding) {
-      result = buffers;
-      const int64_t bytes = matmul.m * matmul.n * matmul.batch * (BitWidth(plan->between) / 8);
-      scheduled.workspaces.push_back({function.exprs->Const(bytes), false});
-    }
-    // Its own workspaces would stand before that one.
-    if (!first.workspaces.empty()) return bad("the kernel that stands in has a workspace");
-    Append(std::move(first), buffers, 0, &scheduled);
-  }
-  if (scheduled.kernels.size() != 1 || scheduled.dispatches.size() != 1 ||
-      !scheduled.dispatches[0].scalars.empty()) {
-    return bad("the kernel that stands in is not one dispatch of fixed sizes");
-  }
-
-  // The record's bindings are those of the dispatch.
-  kernel::Kernel& code = scheduled.kernels[0];
-  std::vector<Binding>& bindings = scheduled.dispatches[0].bindings;
-  const auto place = [&](Binding wanted, GpuLibraryOperand* operand) {
-    const auto found = std::find(bindings.begin(), bindings.end(), wanted);
-    operand->binding = static_cast<uint32_t>(found - bindings.begin());
-    return found != bindings.end();
-  };
-  const auto place_buffer = [&](GpuLibraryOperand* operand) {
-    if (operand->binding == kNoLibraryBinding) return true;
-    return place({Binding::Kind::kBuffer, operand->binding}, operand);
-  };
-  const auto add = [&](Binding binding, std::string_view name, DType dtype, kernel::Access access) {
-    bindings.push_back(binding);
-    return AddParameter(code, name, dtype, access);
-  };
-  if (bindings.size() != static_cast<size_t>(std::count_if(
-                             code.buffers.begin(), code.buffers.end(), [](const kernel::Buffer& b) {
-                               return b.space == kernel::MemorySpace::kGlobal;
-                             }))) {
-    return bad("the kernel that stands in has other parameters than its dispatch");
-  }
-  bool is_placed = place_buffer(&matmul.a) && place_buffer(&matmul.b) && place_buffer(&matmul.c);
-  is_placed &= result == buffers ? place({Binding::Kind::kWorkspace, 0}, &matmul.d)
-                                 : place_buffer(&matmul.d);
-  if (matmul.bias.binding != kNoLibraryBinding) {
-    const loop::BufferId id = matmul.bias.binding;
-    const loop::Buffer& bias = function.buffers[id];
-    if (static_cast<uint32_t>(bias.dtype) == matmul.output_dtype) {
-      is_placed &= place_buffer(&matmul.bias);
-    } else {
-      const auto elements = function.exprs->AsConst(bias.elements);
-      if (!elements) return bad("its bias has no fixed size");
-      scheduled.constants.push_back(
-          {id, fmt::format("f32 from {}", FormatDType(bias.dtype)), *elements * 4});
-      matmul.bias.binding =
-          add({Binding::Kind::kConstant, 0}, "library_bias", DType::kF32, kernel::Access::kRead);
-    }
-  }
-  if (!is_placed) return bad("the kernel that stands in lacks an operand");
-  if (call.choice.workspace_bytes > 0) {
-    const auto index = static_cast<uint32_t>(scheduled.workspaces.size());
-    scheduled.workspaces.push_back(
-        {function.exprs->Const(call.choice.workspace_bytes + kLibraryWorkspaceSlack), false});
-    call.workspace_binding = add({Binding::Kind::kWorkspace, index}, "library_workspace",
-                                 DType::kI32, kernel::Access::kReadWrite);
-  }
-  scheduled.library_calls[0] = call;
-
-  if (plan->is_cut) {
-    const loop::Function rest =
-        Part(function, source, *problem, *plan, planner.inner(), planner.outer()).Rest();
-    HY_ASSIGN(const std::vector<ScheduleRecord> loops, EnumerateGpuLoops(rest, 0, target));
-    HY_ASSIGN(ScheduledKernel last, BuildGpuLoops(rest, 0, loops[0], target));
-    if (!last.constants.empty()) return bad("its epilogue packs constants");
-    Append(std::move(last), buffers, 0, &scheduled);
-  }
-  return scheduled;
+  return MatmulPlanner(function, kernel, problem, target, why).Plan();
 }
 
 }  // namespace halyard::schedule

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/loop/text.h"
+#include "compiler/schedule/gpu/library_call.h"
 #include "compiler/schedule/gpu/library_epilogue.h"
 #include "tests/codegen/schedule/check_gpu.h"
 
@@ -62,15 +63,15 @@ constexpr char kGelu[] =
     "    %z = convert.f16 %42\n";
 
 // What is planned, and that it is right: as the record says and as the kernels that stand in do.
-std::optional<LibraryPlan> PlanOf(const Text& text, std::string* why = nullptr) {
+std::optional<LibraryPlan> ProductPlanOf(const Text& text, std::string* why = nullptr) {
   ExprArena exprs;
   const Result<loop::Function> function = loop::ParseFunction(WriteProduct(text), exprs);
   EXPECT_TRUE(function.ok()) << function.status().ToString() << WriteProduct(text);
   if (!function.ok()) return std::nullopt;
-  return PlanLibraryMatmul(*function, 0, GpuTargetOf("cuda-sm80-interpreted"), why);
+  return PlanLibraryCall(*function, 0, GpuTargetOf("cuda-sm80-interpreted"), why);
 }
 
-void ExpectRight(const Text& text, double tolerance = 2e-3) {
+void ExpectRightProduct(const Text& text, double tolerance = 2e-3) {
   for (const bool uses_library : {false, true}) {
     for (const int64_t workspace : {0, 640}) {
       // The kernels that stand in do not touch it, but pass it on.
@@ -106,14 +107,14 @@ TEST(LibraryMatmul, TakesPlainProductsOfAnyLayout) {
       if ((layout & 4) != 0) text.c_index = "i + 33*j";
       if (text.output == "f32") text.epilogue = "";
       SCOPED_TRACE(fmt::format("{} layout {}", operand, layout));
-      const auto plan = PlanOf(text);
+      const auto plan = ProductPlanOf(text);
       ASSERT_TRUE(plan);
       EXPECT_FALSE(plan->is_cut);
       const bool is_swapped = (layout & 4) == 0;
       EXPECT_EQ(plan->call.matmul.m, is_swapped ? 34 : 33);
       EXPECT_EQ(plan->call.matmul.n, is_swapped ? 33 : 34);
       EXPECT_EQ(plan->call.matmul.k, 40);
-      ExpectRight(text);
+      ExpectRightProduct(text);
     }
   }
 }
@@ -121,32 +122,32 @@ TEST(LibraryMatmul, TakesPlainProductsOfAnyLayout) {
 TEST(LibraryMatmul, FoldsBiasAndSum) {
   Text text;
   text.epilogue = std::string(kRounded) + kResidual + "    %z = convert.f16 %25\n";
-  auto plan = PlanOf(text);
+  auto plan = ProductPlanOf(text);
   ASSERT_TRUE(plan);
   EXPECT_FALSE(plan->is_cut);
   EXPECT_EQ(plan->call.matmul.bias.binding, 2u);
   EXPECT_EQ(plan->call.matmul.c.binding, 4u);
   EXPECT_EQ(plan->call.matmul.d.binding, 5u);
-  ExpectRight(text);
+  ExpectRightProduct(text);
   // Not ReLU.
   text.epilogue = std::string(kRounded) + kResidual +
                   "    %26 = const.f32 0.0\n    %27 = max %25, %26\n    %z = convert.f16 %27\n";
-  plan = PlanOf(text);
+  plan = ProductPlanOf(text);
   ASSERT_TRUE(plan);
   EXPECT_TRUE(plan->is_cut);
-  ExpectRight(text);
+  ExpectRightProduct(text);
   // A residual of another type is no C of the library.
   text.residual = "f32";
   text.epilogue = std::string(kRounded) +
                   "    %23 = load r[34*i + j]\n    %25 = add %23, %22\n    %z = convert.f16 %25\n";
-  plan = PlanOf(text);
+  plan = ProductPlanOf(text);
   ASSERT_TRUE(plan);
   EXPECT_TRUE(plan->is_cut);
-  ExpectRight(text);
+  ExpectRightProduct(text);
   // The bias of f32 results is widened, the residual is added in place.
   text.output = "f32";
   text.epilogue = std::string(kRounded) + "    %23 = load c[34*i + j]\n    %z = add %23, %22\n";
-  plan = PlanOf(text);
+  plan = ProductPlanOf(text);
   ASSERT_TRUE(plan);
   EXPECT_FALSE(plan->is_cut);
   EXPECT_EQ(plan->call.matmul.c, plan->call.matmul.d);
@@ -156,21 +157,21 @@ TEST(LibraryMatmul, WidensTheBiasOfWiderResults) {
   Text text;
   text.output = text.residual = "f32";
   text.epilogue = std::string(kBias) + "    %23 = load r[34*i + j]\n    %z = add %22, %23\n";
-  const auto plan = PlanOf(text);
+  const auto plan = ProductPlanOf(text);
   ASSERT_TRUE(plan);
   EXPECT_FALSE(plan->is_cut);
   EXPECT_EQ(plan->call.matmul.bias.binding, 2u);
-  ExpectRight(text, 1e-4);
+  ExpectRightProduct(text, 1e-4);
 }
 
 TEST(LibraryMatmul, KnowsGeluByWhatItComputes) {
   Text text;
   text.epilogue = std::string(kBias) + kGelu;
-  const auto plan = PlanOf(text);
+  const auto plan = ProductPlanOf(text);
   ASSERT_TRUE(plan);
   EXPECT_FALSE(plan->is_cut);
   EXPECT_EQ(plan->call.matmul.activation, GpuLibraryActivation::kGeluTanh);
-  ExpectRight(text);
+  ExpectRightProduct(text);
   // Any other number in it is another function.
   for (const auto& [from, to] :
        std::vector<std::pair<std::string, std::string>>{{"0.0447", "0.0446"},
@@ -182,7 +183,7 @@ TEST(LibraryMatmul, KnowsGeluByWhatItComputes) {
     const size_t at = other.epilogue.find(from);
     ASSERT_NE(at, std::string::npos);
     other.epilogue.replace(at, from.size(), to);
-    const auto cut = PlanOf(other);
+    const auto cut = ProductPlanOf(other);
     ASSERT_TRUE(cut) << from;
     EXPECT_TRUE(cut->is_cut) << from;
   }
@@ -193,42 +194,42 @@ TEST(LibraryMatmul, CutsOffWhatTheLibraryLacks) {
   Text text;
   text.epilogue = std::string(kRounded) +
                   "    %30 = erf %22\n    %31 = mul %22, %30\n    %z = convert.f16 %31\n";
-  auto plan = PlanOf(text);
+  auto plan = ProductPlanOf(text);
   ASSERT_TRUE(plan);
   EXPECT_TRUE(plan->is_cut);
   EXPECT_EQ(plan->between, DType::kF16);
   EXPECT_EQ(plan->call.matmul.d.binding, 5u);
-  ExpectRight(text);
+  ExpectRightProduct(text);
   // An unrounded sum passes in f32, through a workspace.
   text.epilogue =
       std::string(kBias) + "    %30 = erf %22\n    %31 = mul %22, %30\n    %z = convert.f16 %31\n";
-  plan = PlanOf(text);
+  plan = ProductPlanOf(text);
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->between, DType::kF32);
   EXPECT_EQ(plan->call.matmul.d.binding, kNoLibraryBinding);
-  ExpectRight(text);
+  ExpectRightProduct(text);
 }
 
 TEST(LibraryMatmul, LeavesOutWhatIsNoProductOfMatrices) {
   std::string why;
   Text text;
   text.a_index = "i + l";  // windows that overlap
-  EXPECT_FALSE(PlanOf(text, &why));
-  EXPECT_EQ(why, "an operand is no matrix in memory");
+  EXPECT_FALSE(ProductPlanOf(text, &why));
+  EXPECT_THAT(why, ::testing::StartsWith("an operand is no matrix in memory"));
   text.a_index = "40*i + 8*floordiv(l, 8) + 7 - mod(l, 8)";
-  EXPECT_FALSE(PlanOf(text, &why));
+  EXPECT_FALSE(ProductPlanOf(text, &why));
   text.a_index = "80*i + 2*l";
-  EXPECT_FALSE(PlanOf(text, &why));
+  EXPECT_FALSE(ProductPlanOf(text, &why));
   text = {};
   text.c_index = "2*j + 68*i";
-  EXPECT_FALSE(PlanOf(text, &why));
-  EXPECT_EQ(why, "its result is contiguous along no side");
+  EXPECT_FALSE(ProductPlanOf(text, &why));
+  EXPECT_THAT(why, ::testing::StartsWith("its result is contiguous along no side"));
   // On a device that does not interpret, small products are ours.
   ExprArena exprs;
   const Result<loop::Function> function = loop::ParseFunction(WriteProduct({}), exprs);
   ASSERT_TRUE(function.ok());
-  EXPECT_FALSE(PlanLibraryMatmul(*function, 0, GpuTargetOf("cuda-sm80"), &why));
-  EXPECT_EQ(why, "it is too small");
+  EXPECT_FALSE(PlanLibraryCall(*function, 0, GpuTargetOf("cuda-sm80"), &why));
+  EXPECT_THAT(why, ::testing::StartsWith("it is too small"));
 }
 
 TEST(LibraryMatmul, StandInsAreWholeSums) {

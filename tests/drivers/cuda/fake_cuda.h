@@ -48,6 +48,7 @@ class FakeCudaTest : public testing::Test {
   ScopedVariable library_{"HALYARD_CUDA_LIBRARY", HALYARD_FAKE_LIBCUDA};
   ScopedVariable management_{"HALYARD_NVML_LIBRARY", HALYARD_FAKE_LIBCUDA};
   ScopedVariable matmuls_{"HALYARD_CUBLASLT_LIBRARY", HALYARD_FAKE_LIBCUDA};
+  ScopedVariable convolutions_{"HALYARD_CUDNN_LIBRARY", HALYARD_FAKE_LIBCUDA};
   FakeCuda fake_;
   Ref<hal::Device> device_;
 };

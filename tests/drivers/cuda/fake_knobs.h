@@ -38,6 +38,8 @@ struct FakeCuda {
 #undef HY_FAKE_FUNCTION
   decltype(::fake_cublaslt_set_version)* set_cublaslt_version =
       Find<decltype(::fake_cublaslt_set_version)>("fake_cublaslt_set_version");
+  decltype(::fake_cudnn_set_version)* set_cudnn_version =
+      Find<decltype(::fake_cudnn_set_version)>("fake_cudnn_set_version");
 
   // "" when nothing is alive. The device's own threads may hold the last references for a moment.
   std::string Leaks() const {

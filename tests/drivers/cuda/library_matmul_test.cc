@@ -238,12 +238,13 @@ TEST_F(LibraryMatmulTest, ComputesWhatTheRecordSays) {
     device_ = Open(0, options).value();
     for (const auto& types : kTypes) {
       for (int layout = 0; layout < 4; ++layout) {
-        for (int epilogue = 0; epilogue < 6; ++epilogue, ++number) {
+        for (int epilogue = 0; epilogue < 4; ++epilogue, ++number) {
           Product product;
           product.input = types[0], product.output = types[1];
           product.transpose_a = (layout & 1) != 0, product.transpose_b = (layout & 2) != 0;
           product.has_bias = epilogue % 2 == 1;
-          product.activation = static_cast<GpuLibraryActivation>(epilogue / 2);
+          product.activation =
+              epilogue < 2 ? GpuLibraryActivation::kNone : GpuLibraryActivation::kGeluTanh;
           product.has_c = number % 3 != 0;
           product.is_in_place = number % 3 == 2;
           product.batch = product.has_bias ? 1 : 1 + number % 3;
@@ -338,6 +339,7 @@ TEST_F(LibraryMatmulTest, DamagedRecordsAreRefused) {
   refuse([](R& r) { r.matmul.input_dtype = 4; }, "has the element type 4");
   refuse([](R& r) { r.matmul.activation = static_cast<GpuLibraryActivation>(9); },
          "the activation 9");
+  refuse([](R& r) { r.matmul.activation = GpuLibraryActivation::kRelu; }, "the activation 1");
   refuse([](R& r) { r.matmul.a.binding = 6; }, "takes A from binding 6 of 6");
   refuse([](R& r) { r.matmul.d.binding = kNoLibraryBinding; },
          "takes D from binding 4294967295 of 6");

@@ -21,6 +21,8 @@ long fake_cuda_live_count(char* text, int size);
 void fake_cuda_reset();
 // The version that the stand-in for cuBLASLt says it is, 130100 at first.
 void fake_cublaslt_set_version(long version);
+// The same of cuDNN, 91901 at first.
+void fake_cudnn_set_version(long version);
 // How many devices cuDeviceGetCount tells.
 void fake_cuda_set_device_count(int count);
 // Operations of a stream start up to so many microseconds late.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/halyard/rival_cublaslt.h"
+#include "tools/halyard/rival_nvidia.h"
 
 #include "tools/halyard/rival_report.h"
 
@@ -7,10 +7,10 @@ namespace halyard::tools {
 namespace {
 
 // One program and its session.
-class CublasLtRival : public Rival {
+class NvidiaRival : public Rival {
  public:
   // `where`: the file of the library.
-  CublasLtRival(Model model, const Inputs& inputs, std::string where)
+  NvidiaRival(Model model, const Inputs& inputs, std::string where)
       : model_(std::move(model)),
         inputs_(inputs),
         runner_(model_, inputs),
@@ -44,13 +44,15 @@ Part ReadSchedules(const Model& model) {
   for (const Json& record : report.at("schedules")) {
     const std::string text = record.at("text");
     part.is_taken |= text.starts_with("gpu-library ");
-    // "cuBLASLt 13.1.0, libcublasLt.so.13: its products won 1 of 1 kernels, ..."
-    const size_t end = text.find(": its products won "), comma = text.find(", ");
+    // "cuBLASLt 13.1.0, libcublasLt.so.13: its matrix products won 1 of 1 kernels, ..."
+    const size_t end = text.find(": its "), comma = text.find(", ");
     if (end != text.npos && comma < end) {
       part.library = text.substr(0, comma);
       part.where = text.substr(comma + 2, end - comma - 2);
     }
-    for (const std::string known : {"No library takes part: ", "The library takes no part: "}) {
+    for (const std::string known :
+         {"No library takes part in matrix products: ", "No library takes part in convolutions: ",
+          "The library takes no part: "}) {
       if (text.starts_with(known)) part.why_not = text.substr(known.size());
     }
   }
@@ -59,11 +61,12 @@ Part ReadSchedules(const Model& model) {
 
 }  // namespace
 
-RivalOffer OfferCublasLt(const BenchOptions& options, ModelOptions model_options,
-                         const Inputs& inputs) {
-  RivalOffer offer{"cuBLASLt", nullptr, ""};
-  if (options.op->op != "matmul") {
-    offer.why_not = "Halyard asks it for matmul only.";
+RivalOffer OfferNvidiaLibrary(const BenchOptions& options, ModelOptions model_options,
+                              const Inputs& inputs) {
+  const bool is_convolution = options.op->op == "conv";
+  RivalOffer offer{is_convolution ? "cuDNN" : "cuBLASLt", nullptr, ""};
+  if (options.op->op != "matmul" && !is_convolution) {
+    offer.why_not = "Halyard asks NVIDIA's libraries for matmul and conv only.";
     return offer;
   }
   if (model_options.no_tune) {
@@ -76,11 +79,13 @@ RivalOffer OfferCublasLt(const BenchOptions& options, ModelOptions model_options
     const Part part = ReadSchedules(model);
     if (!part.library.empty()) offer.library = part.library;
     if (part.is_taken) {
-      offer.rival = std::make_unique<CublasLtRival>(std::move(model), inputs, part.where);
+      offer.rival = std::make_unique<NvidiaRival>(std::move(model), inputs, part.where);
     } else {
       offer.why_not = !part.why_not.empty()
                           ? part.why_not
-                          : "there is no such product of it for " + NameOf(*options.op) + ".";
+                          : "there is no such " +
+                                std::string(is_convolution ? "convolution" : "product") +
+                                " of it for " + NameOf(*options.op) + ".";
     }
   } catch (const std::runtime_error& error) {
     offer.why_not = error.what();
