@@ -13,9 +13,10 @@ std::string PictureModel() {
   std::string weights;
   for (int i = 0; i < 8 * 3 * 3 * 3; ++i) weights += (i == 0 ? "" : ", ") + std::to_string(i % 7);
   return "graph main(%x: f32[1, 3, 10, 10]) -> (%y) {\n  %w = constant f32[8, 3, 3, 3]{" + weights +
-         "} \"w\"\n  %y = conv %x, %w {dilations = [1, 1], groups = 1, pads_high = [0, 0], "
+         "} \"w\"\n  %c = conv %x, %w {dilations = [1, 1], groups = 1, pads_high = [0, 0], "
          "pads_low "
-         "= [0, 0], strides = [1, 1]} : f32[1, 8, 8, 8] \"picture\"\n}\n";
+         "= [0, 0], strides = [1, 1]} : f32[1, 8, 8, 8] \"picture\"\n  %y = reduce_max %c {axes = "
+         "[2, 3], keep_dims = 0} : f32[1, 8] \"most\"\n}\n";
 }
 
 struct WorkOfProducts {
