@@ -446,7 +446,8 @@ std::vector<ScheduleRecord> EnumerateGpuAttention(const loop::Function& function
   const std::optional<OnlineSoftmax> online = ReadOnlineSoftmax(function, function.kernels[kernel]);
   if (!online) return records;
   records = EnumerateFragmentAttention(function, kernel, *online, target);
-  if (!records.empty()) return records;
+  if (!records.empty() && target.kind == TargetKind::kCuda) return records;
+  const size_t most = records.size() + 3;
   const int64_t rows = function.exprs->HintOf(online->attention.m_extent);
   struct Blocks {
     int32_t m, n;
@@ -463,7 +464,7 @@ std::vector<ScheduleRecord> EnumerateGpuAttention(const loop::Function& function
     return waste(a) < waste(b);
   });
   for (const Blocks& block : blocks) {
-    if (records.size() == 3) break;
+    if (records.size() == most) break;
     ScheduleRecord record;
     record.kind = ScheduleKind::kGpuAttention;
     record.tile.m = block.m;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The builder of attention on matrix fragments: attention_fragments.cc walks over blocks of keys,
-// attention_results.cc joins and stores what came of them.
+// attention_staged.cc multiplies them where a fragment's elements are in places that the target
+// does not tell, attention_results.cc joins and stores what came of them.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +45,9 @@ class FragmentAttention {
   using Type = kernel::Type;
   static constexpr int64_t kSide = 16;  // of a fragment
   static constexpr int64_t kSubgroup = 32;
+  static constexpr int64_t kScorePad = 4;  // rows of workgroup memory start in different banks
 
-  // Of each row that a workitem has elements of: two of every 16.
+  // Of each row that a workitem has elements of: two of every 16, or its soft row.
   using Rows = std::vector<V>;
   using Scores = std::vector<std::vector<V>>;  // of a row: its keys
 
@@ -95,6 +97,11 @@ class FragmentAttention {
   Result<V> EmitScore(V sums, Mask mask);
   // Scores become weights, as fragments of A: [16 rows][16 keys].
   std::vector<std::vector<V>> Weigh(const Scores& scores);
+  // MultiplyBlock, and its parts, where the elements of a fragment are nowhere to be seen.
+  Status MultiplyStaged(V block, Mask mask);
+  void PlaceSoftRow();
+  Status LoadScores(V block, Mask mask, std::vector<V>& scores);
+  void WeighRow(const std::vector<V>& scores);
   void JoinSubgroups();
   Status EmitResults();
 
@@ -121,9 +128,11 @@ class FragmentAttention {
                         Type{writer_.TypeOf(a).dtype, static_cast<uint16_t>(2 * lanes)}, {a, b},
                         order);
   }
-  // Over the four workitems that share a row.
+  // Over the workitems that share a row.
   V OverRow(Opcode opcode, V value) {
-    for (const int mask : {1, 2}) value = Pure(opcode, {value, writer_.ShuffleXor(value, mask)});
+    for (int mask = 1; mask < row_parts_; mask *= 2) {
+      value = Pure(opcode, {value, writer_.ShuffleXor(value, mask)});
+    }
     return value;
   }
   // The accumulator whose rows are these.
@@ -148,6 +157,7 @@ class FragmentAttention {
                        writer_.Index(band * kSide));
   }
   V RowOf(size_t row) {
+    if (is_staged_) return soft_row_;
     return writer_.Add(FirstRow(static_cast<int64_t>(row / 2)),
                        writer_.Add(lane_row_, writer_.Index(row % 2 == 0 ? 0 : 8)));
   }
@@ -193,9 +203,13 @@ class FragmentAttention {
   V row_first_ = kernel::kNone, part_ = kernel::kNone, batch_ = kernel::kNone;
   V band_ = kernel::kNone, share_ = kernel::kNone;         // of this subgroup
   V lane_row_ = kernel::kNone, lane_col_ = kernel::kNone;  // of this workitem's first element
-  std::vector<std::vector<V>> queries_;                    // [16 rows] fragments, along the depth
-  std::vector<std::vector<V>> sums_;  // [16 rows] of the values, along the width
-  Rows maximum_, sum_;                // so far; the sum: of this workitem's keys
+  bool is_staged_ = false;  // scores pass through workgroup memory; a workitem has one row or half
+  int64_t row_parts_ = 4;   // workitems that share a row
+  V soft_row_ = kernel::kNone, row_part_ = kernel::kNone;  // of this workitem, where staged
+  kernel::BufferId scores_ = kernel::kNone, weights_ = kernel::kNone, scales_ = kernel::kNone;
+  std::vector<std::vector<V>> queries_;  // [16 rows] fragments, along the depth
+  std::vector<std::vector<V>> sums_;     // [16 rows] of the values, along the width
+  Rows maximum_, sum_;                   // so far; the sum: of this workitem's keys
   kernel::BufferId row_sum_ = kernel::kNone,
                    row_max_ = kernel::kNone;  // of the workgroup's rows, at the end
 };

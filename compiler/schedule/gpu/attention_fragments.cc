@@ -41,11 +41,13 @@ Status FragmentAttention::CheckRecord() {
   if (tile_.stages < 1 || tile_.stages > 4 || record_.async != (tile_.stages > 1)) {
     return Bad("bad stages");
   }
-  if (target_.kind != TargetKind::kCuda || target_.gpu.subgroup_size != kSubgroup) {
-    return Bad("the target does not tell where the elements of a fragment are");
-  }
+  if (target_.gpu.subgroup_size != kSubgroup) return Bad("the target has other subgroups");
+  is_staged_ = target_.kind != TargetKind::kCuda;
   bands_ = tile_.m / tile_.item_m;
   shares_ = tile_.n / tile_.item_n;
+  if (is_staged_ && (shares_ != 1 || record_.async)) {
+    return Bad("the target does not tell where the elements of a fragment are");
+  }
   workitems_ = bands_ * shares_ * kSubgroup;
   if (workitems_ > target_.gpu.max_workgroup_size) return Bad("too many workitems");
   const auto query = NarrowValue(kernel_, query_), key = NarrowValue(kernel_, key_),
@@ -151,6 +153,10 @@ Status FragmentAttention::Place(Dispatch& dispatch) {
   const V id = workitems_ == kSubgroup ? writer_.Index(0) : writer_.SubgroupId();
   band_ = writer_.FloorDiv(id, writer_.Index(shares_), true);
   share_ = writer_.FloorMod(id, writer_.Index(shares_), true);
+  if (is_staged_) {
+    PlaceSoftRow();
+    return OkStatus();
+  }
   const V lane = writer_.Pure(Opcode::kSubgroupLane, Type{writer_.index_dtype(), 1}, {});
   lane_row_ = writer_.FloorDiv(lane, writer_.Index(4), true);
   lane_col_ = writer_.Mul(writer_.FloorMod(lane, writer_.Index(4), true), writer_.Index(2));
@@ -439,8 +445,13 @@ Status FragmentAttention::WalkSome(V lo, V hi, V last, bool is_always, Mask mask
   } else {
     HY_TRY(LoadBlock(loop.variable));
   }
-  HY_TRY(MultiplyBlock(loop.variable, writer_.Mul(read, writer_.Index(key_stage_->tile_elements())),
-                       writer_.Mul(read, writer_.Index(value_stage_->tile_elements())), mask));
+  if (is_staged_) {
+    HY_TRY(MultiplyStaged(loop.variable, mask));
+  } else {
+    HY_TRY(MultiplyBlock(loop.variable,
+                         writer_.Mul(read, writer_.Index(key_stage_->tile_elements())),
+                         writer_.Mul(read, writer_.Index(value_stage_->tile_elements())), mask));
+  }
   std::vector<V> yields = State();
   if (record_.async) {
     WaitForBlock();
@@ -470,8 +481,9 @@ Status FragmentAttention::StartCopies(V lo, V hi, bool is_always, std::vector<V>
   const size_t bands = static_cast<size_t>(tile_.item_m / kSide);
   const V nothing = writer_.Value(Opcode::kFragmentFill, AccumulatorType(), {F32(0)});
   sums_.assign(bands, std::vector<V>(static_cast<size_t>(width_ / kSide), nothing));
-  maximum_.assign(2 * bands, F32(-kInfinity));
-  sum_.assign(2 * bands, F32(0));
+  const size_t rows = is_staged_ ? 1 : 2 * bands;
+  maximum_.assign(rows, F32(-kInfinity));
+  sum_.assign(rows, F32(0));
   carried = State();
   if (record_.async) {
     carried.push_back(writer_.Index(0));      // the stage to read

@@ -2,9 +2,10 @@
 // Attention of 16-bit operands on matrix units, after FlashAttention-2 (Dao, 2023): a subgroup has
 // 16 query rows as fragments and walks over blocks of keys and values in workgroup memory. Scores,
 // their maximum and the sum of weights stay in registers in f32; weights are rounded to the dtype
-// of the values, as the second product takes them. Where rows are few, the subgroups of a workgroup
-// share rows and divide each block's keys, and workgroups divide all keys; both join in a fixed
-// order.
+// of the values, as the second product takes them. Where the target does not tell which elements of
+// a fragment a workitem has, both pass through workgroup memory. Where rows are few, the subgroups
+// of a workgroup share rows and divide each block's keys, and workgroups divide all keys; both join
+// in a fixed order.
 #pragma once
 
 #include <vector>

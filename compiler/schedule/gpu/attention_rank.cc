@@ -99,15 +99,19 @@ std::vector<ScheduleRecord> EnumerateFragmentAttention(const loop::Function& fun
   // The heaviest workgroups of all batches begin first where keys and values stay in the cache.
   constexpr int64_t kMostBytesAtOnce = 20 << 20, kMostRaster = 4096;
   const bool fits = batch * keys * (depth + width) * 2 <= kMostBytesAtOnce && batch <= kMostRaster;
+  // Elsewhere a subgroup has whole rows of a block, and nothing is copied ahead.
+  const bool is_staged = target.kind != TargetKind::kCuda;
   std::vector<std::pair<double, ScheduleRecord>> ranked;
   for (const int32_t m : {16, 32, 64, 128}) {
     if (m > kSide && m >= 2 * rows) continue;
     for (const int32_t n : {32, 64, 128}) {
       for (const auto& [item_m, item_n] : kParts) {
         const int64_t subgroups = m / item_m * (n / item_n);
-        if (item_m > m || item_n > n || subgroups < (m > 16 ? 4 : 2) || subgroups > 8) continue;
+        if (item_m > m || item_n > n || subgroups > 8) continue;
+        if (is_staged ? item_n != n : subgroups < (m > 16 ? 4 : 2)) continue;
         if ((n > 32 && n >= 2 * keys) || item_m * width > kMostSums) continue;
         for (const int32_t stages : {1, 2}) {
+          if (is_staged && stages > 1) continue;
           for (int32_t split = 1; split <= kMostAttentionParts; split *= 2) {
             const int64_t workgroups = batch * CeilDiv(rows, m);
             if (split > 1 && (workgroups * split > 4 * units || keys < 4 * n * split)) break;

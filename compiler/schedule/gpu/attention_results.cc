@@ -52,7 +52,7 @@ void FragmentAttention::JoinSubgroups() {
   row_max_ = writer_.AddAllocation("row_max", DType::kF32, tile_.m);
   row_sum_ = writer_.AddAllocation("row_sum", DType::kF32, tile_.m);
   for (V& sum : sum_) sum = OverRow(Opcode::kAdd, sum);
-  V writes = writer_.Compare(Opcode::kEq, lane_col_, writer_.Index(0));
+  V writes = writer_.Compare(Opcode::kEq, is_staged_ ? row_part_ : lane_col_, writer_.Index(0));
   if (shares_ > 1) {
     const auto all = OverShares({maximum_, sum_});
     Rows scales(sum_.size());
@@ -80,9 +80,13 @@ Status FragmentAttention::EmitResults() {
   const AttentionResults results{function_, kernel_,     online_,    writer_,
                                  emitter_,  row_symbol_, col_symbol_};
   const int lanes = tile_.split > 1 ? 4 : ResultLanes(function_, kernel_, online_);
-  const int64_t columns = std::min(width_, kChunkColumns), stride = columns + kChunkPad;
+  const int64_t columns = std::min(width_, kChunkColumns);
+  // Nobody reads scores any more.
+  const bool is_in_scores = is_staged_ && tile_.n >= columns;
+  const int64_t stride = is_in_scores ? tile_.n + kScorePad : columns + kChunkPad;
   const kernel::BufferId slice =
-      writer_.AddAllocation("slice", DType::kF32, shares_ * tile_.m * stride);
+      is_in_scores ? scores_
+                   : writer_.AddAllocation("slice", DType::kF32, shares_ * tile_.m * stride);
   AttentionParts parts;
   if (tile_.split > 1) parts = AddAttentionParts(emitter_, true);
   const V id = writer_.WorkitemId(0);

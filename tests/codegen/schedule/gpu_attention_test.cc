@@ -3,10 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 
+#include "base/gpu_image.h"
+#include "compiler/codegen/spirv/emit.h"
+#include "compiler/kernel/opcode.h"
 #include "compiler/loop/text.h"
+#include "compiler/pipeline/expand_math.h"
 #include "tests/codegen/schedule/check_gpu.h"
 #include "tests/codegen/schedule/run_on_device.h"
+#include "tests/codegen/spirv/module_checker.h"
 
 namespace halyard::schedule {
 namespace {
@@ -413,6 +419,109 @@ TEST(GpuMatrixAttention, WithOneHeadAndFewRowsUnitsAreUsed) {
   ASSERT_TRUE(records.ok()) << records.status().ToString();
   EXPECT_EQ((*records)[0].kind, ScheduleKind::kGpuMatrixAttention);
   EXPECT_GE(12 * 128 / (*records)[0].tile.m, 48);
+}
+
+// Where fragments keep the places of their elements to themselves.
+GpuCheck OnCooperativeMatrices(std::string_view dtype) {
+  GpuCheck check = OnMatrixUnits(dtype);
+  check.targets = {"vulkan-32-matrix"};
+  return check;
+}
+
+TEST(GpuStagedAttention, WhatIsEnumerated) {
+  size_t count = 0;
+  for (const MatrixCase& c : {MatrixCase{"1", "1", 16, 16, false, false, "f16"},
+                              {"3", "65", 17, 33, true, false, "f16"},  // no whole vectors
+                              {"33", "70", 32, 32, false, true, "bf16"},
+                              {"128", "128", 64, 64, false, false, "f16"}}) {
+    AttentionText t;
+    t.queries = c.queries, t.keys = c.keys;
+    t.depth = c.depth, t.width = c.width;
+    t.heads = t.key_heads = 1;
+    t.is_masked = c.is_masked, t.is_causal = c.is_causal;
+    t.dtype = t.out = c.dtype;
+    SCOPED_TRACE(fmt::format("{} queries {} keys {}", c.queries, c.keys, c.dtype));
+    const std::vector<GpuSeen> seen = CheckGpu(Write(t), {}, OnCooperativeMatrices(c.dtype));
+    ExpectSome(seen);
+    if (HasFatalFailure()) return;
+    if (DeviceUnderTest() != nullptr) continue;
+    const Target target = GpuTargetOf("vulkan-32-matrix");
+    for (const GpuSeen& one : seen) {
+      kernel::Module module;
+      for (const kernel::Kernel& kernel : one.built.kernels) {
+        module.kernels.push_back(pipeline::ExpandMathFor(kernel, target));
+      }
+      const Result<std::vector<uint8_t>> bytes = spirv::EmitSpirvImage(module, target);
+      ASSERT_TRUE(bytes.ok()) << bytes.status().ToString();
+      const Result<GpuImage> image = ReadGpuImage(*bytes);
+      ASSERT_TRUE(image.ok()) << image.status().ToString();
+      for (const GpuKernel& kernel : image->kernels) {
+        std::vector<uint32_t> words(kernel.module.size() / 4);
+        std::memcpy(words.data(), kernel.module.data(), kernel.module.size());
+        EXPECT_EQ(testing::CheckSpirvModule(words), "") << kernel.name;
+        ++count;
+      }
+    }
+  }
+  EXPECT_TRUE(count >= 12 || DeviceUnderTest() != nullptr);
+}
+
+TEST(GpuStagedAttention, EveryForm) {
+  GpuCheck check = OnCooperativeMatrices("f16");
+  check.records = {Record(16, 32, 32, 1),        Record(32, 32, 32, 1),
+                   Record(64, 16, 16, 1),        Record(32, 64, 64, 1, 2),
+                   Record(16, 16, 16, 1, 4),     Record(32, 32, 32, 1, 1, 32),
+                   Record(64, 16, 16, 1, 2, 32), Record(16, 32, 32, 1, 1, 16, 3)};
+  for (const MatrixCase& c : {MatrixCase{"19", "101", 48, 80, true, false, "f16"},
+                              {"35", "67", 32, 32, false, true, "f16"},
+                              {"17", "5", 16, 24, true, true, "f16"}}) {
+    CheckMatrix(c, check);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(GpuStagedAttention, UnknownSizesAndHiddenRows) {
+  AttentionText t;
+  t.symbols = "  symbol s in [0, 512]\n  symbol t in [0, 512]\n";
+  t.queries = "s";
+  t.keys = "t";
+  t.depth = t.width = 16;
+  t.dtype = "f16";
+  GpuCheck check = OnCooperativeMatrices("f16");
+  check.records = {Record(32, 32, 32, 1), Record(16, 32, 32, 1, 2), Record(32, 32, 32, 1, 1, 32)};
+  for (const bool is_causal : {false, true}) {
+    t.is_causal = is_causal;
+    for (const int64_t keys : {0, 70}) {
+      ExpectSome(CheckGpu(Write(t), {{"s", 19}, {"t", keys}}, check));
+      if (HasFatalFailure()) return;
+    }
+  }
+  AttentionText hidden;
+  hidden.queries = "40", hidden.keys = "20";
+  hidden.depth = hidden.width = 16;
+  hidden.is_causal = true;
+  hidden.nan_row = 30;
+  hidden.dtype = "f16";
+  ExpectSome(CheckGpu(Write(hidden), {}, check));
+}
+
+TEST(GpuStagedAttention, MasksThatAddNumbers) {
+  for (const char* queries : {"70", "37"}) {
+    for (const bool is_soft : {true, false}) {
+      AttentionText t;
+      t.queries = queries, t.keys = "70";
+      t.depth = t.width = 16;
+      t.dtype = "f16";
+      t.hides_softly = is_soft, t.adds_mask = !is_soft;
+      SCOPED_TRACE(fmt::format("{} {}", queries, is_soft));
+      GpuCheck check = OnCooperativeMatrices("f16");
+      check.tolerance += 2.5 / 512;
+      check.records = {Record(16, 32, 32, 1), Record(32, 32, 32, 1, 1, 32),
+                       Record(64, 32, 32, 1, 1, 16, 4), Record(16, 32, 32, 1, 2)};
+      ExpectSome(CheckGpu(Write(t), {}, check));
+      if (HasFatalFailure()) return;
+    }
+  }
 }
 
 }  // namespace
