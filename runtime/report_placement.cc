@@ -180,8 +180,8 @@ std::string DescribeCheaperRival(const Plan& plan) {
     why = "the plan that runs now is held";
   } else {
     why += fmt::format(
-        " only for more than the waits between devices and 1 % of the whole (costs that differ: "
-        "{})",
+        " only for more than the waits between devices and 1 % of the whole, 10 % where costs that "
+        "differ are estimates ({})",
         sources);
   }
   return fmt::format("'{}' is predicted to take {} less and is not taken: {}", best->name,

@@ -86,7 +86,7 @@ TEST(ResolveTensor, RefusesWhatDoesNotFit) {
       {Tensor(1, {huge, huge}).Text(9, ""), StatusCode::kOutOfRange,
        "Tensor 't' has more elements than the limit of 1099511627776."},
       {Tensor(7, {huge / 8}).Text(7, Packed({1})), StatusCode::kInvalidArgument,
-       "Tensor 't' needs 137438953472 values in int64_data; it has 1 bytes of them."},
+       "Tensor 't' needs 137438953472 values in int64_data; it has 1 byte of them."},
       {Tensor(7, {1}).Text(7, Packed({1, 2})), StatusCode::kInvalidArgument,
        "Tensor 't' has more values in int64_data than the 1 that its shape needs."},
       {Tensor(7, {2}).Text(7, Packed({300})), StatusCode::kInvalidArgument,

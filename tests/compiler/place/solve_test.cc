@@ -340,6 +340,26 @@ TEST(Hysteresis, AnIslandThatWinsLessThanTheNoiseIsPulledBack) {
   EXPECT_EQ(SolveOk(problem).decisions[2].device, 0u);
 }
 
+// Costs of one class err alike: what estimates promise from a second device has to be a tenth.
+TEST(Hysteresis, EstimatesLeaveOneDeviceOnlyForATenth) {
+  std::vector<Item> items;
+  for (int i = 0; i < 5; ++i) items.push_back(MakeItem(fmt::format("layer{}", i), {50000, 1000}));
+  items[2] = MakeItem("island", {810, 1000});
+  Problem problem = MakeChain(MakeMachine(2), std::move(items), 1024);
+  EXPECT_EQ(DevicesOf(SolveOk(problem))[2], 0u);
+  for (Cost& cost : problem.items[2].costs) cost.source = Source::kFitted;
+  const Plan plan = SolveOk(problem);
+  EXPECT_EQ(plan.decisions[2].device, 1u);
+  EXPECT_EQ(plan.winner, "all on 'gpu:0'");
+  problem.items[2].costs[0].seconds = 60e-6;
+  problem.items[2].costs[1].seconds = 1800e-6;
+  EXPECT_EQ(DevicesOf(SolveOk(problem))[2], 0u);
+  problem.items[2].costs[0].seconds = 810e-6;
+  problem.items[2].costs[1].seconds = 1000e-6;
+  problem.hysteresis = false;
+  EXPECT_EQ(DevicesOf(SolveOk(problem))[2], 0u);
+}
+
 TEST(Hysteresis, ThePlanThatRunsStaysUnlessAnotherIsBetterByTheNoise) {
   std::vector<Item> items;
   for (int i = 0; i < 5; ++i) items.push_back(MakeItem(fmt::format("layer{}", i), {1000, 990}));
