@@ -31,6 +31,14 @@ double LaunchTime::Of(int dispatches) {
   return dispatches < kMany ? one_launch_seconds_ : many_launch_seconds_;
 }
 
+void LaunchTime::Refresh() {
+  Of(1);
+  if (!empty_) return;
+  const Result<double> alone = MeasureEmpty(1);
+  if (!alone.ok()) return;
+  one_launch_seconds_ = std::min(one_launch_seconds_, std::max(0.0, *alone - step_seconds_));
+}
+
 Status LaunchTime::Prepare() {
   HY_ASSIGN(const std::vector<uint8_t> image, device_->EmptyKernel());
   hal::ExecutableSource source;
@@ -65,7 +73,7 @@ Result<double> LaunchTime::MeasureEmpty(int dispatches, double warm_seconds) {
   options.seconds = 2e-3;
   options.warm_seconds = warm_seconds;
   HY_ASSIGN(const Spread spread, Sample([&] { return RunOnce(*commands); }, options));
-  return spread.median;
+  return spread.best;
 }
 
 Result<double> LaunchTime::RunOnce(hal::CommandBuffer& commands) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "base/check.h"
 #include "base/quantity.h"
@@ -660,7 +661,10 @@ Status Session::Start(std::span<const CallTensor> inputs, std::span<const CallTe
   profile_.reset();
   if (options_.time_commands) {
     // Known before the run starts, which it would lengthen.
-    for (const Recording::Step& step : recording.steps) LaunchOf(step).Of(1);
+    std::set<uint32_t> devices;
+    for (const Recording::Step& step : recording.steps) {
+      if (devices.insert(step.device).second) LaunchOf(step).Refresh();
+    }
     profile_ = std::make_shared<RunProfile>(recording, SymbolsOf(*recording.program));
   }
   Status status;
