@@ -30,7 +30,7 @@ WorkOfProducts ProductsOn(const char* target) {
   request.graph_text = text;
   request.devices = {{"gpu:0", *ParseTarget(target), ""}};
   request.options.tune = false;
-  const Result<CompileResult> made = Compile(request);
+  const Result<CompileResult> made = pipeline::Compile(request);
   EXPECT_TRUE(made.ok()) << made.status().ToLine();
   WorkOfProducts counted;
   if (!made.ok()) return counted;
