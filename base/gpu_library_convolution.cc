@@ -23,7 +23,6 @@ std::string FormatLibraryConvolution(const GpuLibraryConvolution& c) {
   }
   if (c.z.binding != kNoLibraryBinding) text += ", with a sum";
   if (c.bias.binding != kNoLibraryBinding) text += ", with bias";
-  if (c.activation == GpuLibraryActivation::kRelu) text += ", relu";
   return text;
 }
 

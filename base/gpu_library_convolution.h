@@ -2,9 +2,9 @@
 // A convolution that a vendor's library may compute (base/gpu_library_call.h), over pictures of two
 // dimensions; one of lines has one row.
 //
-//   y(n, k, p, q) = activation(z(n, k, p, q) + bias(k) +
+//   y(n, k, p, q) = z(n, k, p, q) + bias(k) +
 //       sum over c, r, s of x(n, c, p * stride[0] + r * dilation[0] - pad_before[0],
-//                              q * stride[1] + s * dilation[1] - pad_before[1]) * w(k, c, r, s))
+//                              q * stride[1] + s * dilation[1] - pad_before[1]) * w(k, c, r, s)
 //
 // x is 0 outside its rows and columns. Sums are in f32, and y is rounded once. z and bias may be
 // absent.
@@ -35,14 +35,14 @@ struct GpuLibraryConvolution {
   int64_t pad_before[2] = {}, pad_after[2] = {};
   uint32_t input_dtype = 0;   // DType of x and w: f32, f16 or bf16
   uint32_t output_dtype = 0;  // DType of y, z and bias: that of x and w, or f32
-  GpuLibraryActivation activation = GpuLibraryActivation::kNone;
+  GpuLibraryActivation activation = GpuLibraryActivation::kNone;  // nothing else
   uint32_t reserved = 0;
   GpuLibraryTensor x, w, y, z, bias;  // bias: strides mean nothing
   friend bool operator==(const GpuLibraryConvolution&, const GpuLibraryConvolution&) = default;
 };
 static_assert(sizeof(GpuLibraryTensor) == 48 && sizeof(GpuLibraryConvolution) == 392);
 
-// "32x64x56x56 by 64x64x3x3 stride 1 pad 1 f16, with bias, relu", for messages.
+// "32x64x56x56 by 64x64x3x3 stride 1 pad 1 f16, with bias", for messages.
 std::string FormatLibraryConvolution(const GpuLibraryConvolution& convolution);
 
 }  // namespace halyard

@@ -93,7 +93,7 @@ inline double LibraryConvolutionAt(const GpuLibraryConvolution& c,
   if (c.bias.binding != kNoLibraryBinding) {
     value += FloatAt(bindings[c.bias.binding], output, c.bias.offset + k);
   }
-  return c.activation == GpuLibraryActivation::kRelu && value <= 0 ? 0 : value;
+  return value;
 }
 
 inline void ApplyLibraryConvolution(const GpuLibraryConvolution& c,

@@ -18,7 +18,7 @@ constexpr size_t kMostTried = 8;  // engines whose plans are made to see whether
 struct CudnnChoice {
   int16_t engine = -1;
   uint8_t knob_count = 0;
-  CudnnRelu relu = CudnnRelu::kAsRelu;
+  uint8_t reserved = 0;
   uint8_t types[kMostKnobs] = {};
   int16_t values[kMostKnobs] = {};
 };
@@ -129,11 +129,10 @@ Result<int64_t> WorkspaceOf(const CudnnDescriptor& plan) {
 // One plan.
 class CudnnCall final : public LibraryCall {
  public:
-  CudnnCall(CudnnLibrary& library, const GpuLibraryCall& call, CudnnRelu relu, CudnnGraph graph,
+  CudnnCall(CudnnLibrary& library, const GpuLibraryCall& call, CudnnGraph graph,
             std::vector<CudnnDescriptor> configuration, CudnnDescriptor plan)
       : library_(library),
         call_(call),
-        relu_(relu),
         graph_(std::move(graph)),
         configuration_(std::move(configuration)),
         plan_(std::move(plan)) {}
@@ -152,7 +151,7 @@ class CudnnCall final : public LibraryCall {
 
  private:
   Status TryEnqueue(std::span<const uint64_t> addresses, CUstream stream) {
-    const CudnnPointers pointers = PlacesOf(call_.convolution, relu_, addresses);
+    const CudnnPointers pointers = PlacesOf(call_.convolution, addresses);
     void* const workspace = LibraryWorkspace(call_, addresses);
     HY_ASSIGN(CudnnDescriptor pack,
               CudnnDescriptor::Create(library_.api(), CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR));
@@ -166,7 +165,6 @@ class CudnnCall final : public LibraryCall {
 
   CudnnLibrary& library_;
   const GpuLibraryCall call_;
-  const CudnnRelu relu_;
   // In the order in which one is made of the other.
   CudnnGraph graph_;
   std::vector<CudnnDescriptor> configuration_;
@@ -292,7 +290,7 @@ Result<std::unique_ptr<LibraryCall>> CudnnLibrary::Create(const GpuLibraryCall& 
   std::lock_guard lock(mutex_);
   const auto make = [&]() -> Result<std::unique_ptr<LibraryCall>> {
     HY_ASSIGN(const cudnnHandle_t opened, handle());
-    HY_ASSIGN(CudnnGraph graph, MakeConvolutionGraph(*api_, opened, call.convolution, choice.relu));
+    HY_ASSIGN(CudnnGraph graph, MakeConvolutionGraph(*api_, opened, call.convolution));
     HY_ASSIGN(std::vector<CudnnDescriptor> configuration,
               MakeConfiguration(*api_, graph.graph(), choice));
     HY_ASSIGN(CudnnDescriptor plan, MakePlan(configuration.back()));
@@ -302,7 +300,7 @@ Result<std::unique_ptr<LibraryCall>> CudnnLibrary::Create(const GpuLibraryCall& 
                           call.choice.workspace_bytes);
     }
     return std::unique_ptr<LibraryCall>(std::make_unique<CudnnCall>(
-        *this, call, choice.relu, std::move(graph), std::move(configuration), std::move(plan)));
+        *this, call, std::move(graph), std::move(configuration), std::move(plan)));
   };
   auto made = make();
   // An engine that cannot be compiled here is one that the library does not take.
@@ -321,9 +319,7 @@ Result<std::vector<GpuLibraryCall>> CudnnLibrary::Propose(const GpuLibraryCall& 
   std::lock_guard lock(mutex_);
   const bool is_f32 = wanted.convolution.input_dtype == static_cast<uint32_t>(DType::kF32);
   std::vector<GpuLibraryCall> proposals;
-  // Up to `enough` proposals in all.
-  const auto ask = [&](const CudnnGraph& graph, CudnnRelu relu, cudnnBackendHeurMode_t mode,
-                       size_t enough) -> Status {
+  const auto ask = [&](const CudnnGraph& graph, cudnnBackendHeurMode_t mode) -> Status {
     HY_ASSIGN(CudnnDescriptor question,
               CudnnDescriptor::Create(*api_, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR));
     HY_TRY(question.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.graph()));
@@ -341,12 +337,11 @@ Result<std::vector<GpuLibraryCall>> CudnnLibrary::Propose(const GpuLibraryCall& 
               question.Get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                            kMostProposed, handles.data()));
     size_t tried = 0;
-    for (int64_t i = 0; i < count && proposals.size() < enough && tried < kMostTried; ++i) {
+    for (int64_t i = 0; i < count && proposals.size() < most && tried < kMostTried; ++i) {
       const CudnnDescriptor& configuration = configurations[static_cast<size_t>(i)];
       CudnnDescriptor engine;
-      HY_ASSIGN(std::optional<CudnnChoice> choice, ReadChoice(*api_, configuration, &engine));
+      HY_ASSIGN(const std::optional<CudnnChoice> choice, ReadChoice(*api_, configuration, &engine));
       if (!choice) continue;
-      choice->relu = relu;
       HY_ASSIGN(const bool is_exact, IsExact(engine, is_f32));
       if (!is_exact) continue;
       ++tried;
@@ -366,19 +361,11 @@ Result<std::vector<GpuLibraryCall>> CudnnLibrary::Propose(const GpuLibraryCall& 
   };
   const auto propose = [&]() -> Status {
     HY_ASSIGN(const cudnnHandle_t opened, handle());
-    const bool has_relu = wanted.convolution.activation == GpuLibraryActivation::kRelu;
-    for (const CudnnRelu relu : {CudnnRelu::kAsRelu, CudnnRelu::kAsSelect}) {
-      if (relu == CudnnRelu::kAsSelect && !has_relu) continue;
-      // Seen to make zeros of NaN in f32 alone.
-      if (relu == CudnnRelu::kAsRelu && has_relu && is_f32) continue;
-      auto graph = MakeConvolutionGraph(*api_, opened, wanted.convolution, relu);
-      if (graph.status().code() == StatusCode::kIncompatible) continue;
-      if (!graph.ok()) return graph.status();
-      // The last of several is left for the other way to write it.
-      const size_t enough = relu == CudnnRelu::kAsRelu && has_relu && most > 1 ? most - 1 : most;
-      HY_TRY(ask(*graph, relu, CUDNN_HEUR_MODE_A, enough));
-      if (proposals.empty()) HY_TRY(ask(*graph, relu, CUDNN_HEUR_MODE_FALLBACK, enough));
-    }
+    auto graph = MakeConvolutionGraph(*api_, opened, wanted.convolution);
+    if (graph.status().code() == StatusCode::kIncompatible) return OkStatus();
+    if (!graph.ok()) return graph.status();
+    HY_TRY(ask(*graph, CUDNN_HEUR_MODE_A));
+    if (proposals.empty()) HY_TRY(ask(*graph, CUDNN_HEUR_MODE_FALLBACK));
     return OkStatus();
   };
   HY_TRY(propose().WithContext(FormatLibraryCall(wanted)));

@@ -10,9 +10,7 @@ constexpr int64_t kMostConvolutionExtent = INT32_MAX;
 constexpr int64_t kTensorAlignment = 16;  // more helps no engine
 
 // Names of tensors in a graph; values between operations have those from kBetween on.
-enum TensorName : int64_t { kX = 1, kW, kY, kZ, kBias, kZero, kBetween };
-
-float zero_value = 0;  // of kZero, never written
+enum TensorName : int64_t { kX = 1, kW, kY, kZ, kBias, kBetween };
 
 Result<cudnnDataType_t> CudnnTypeOf(uint32_t dtype) {
   switch (static_cast<DType>(dtype)) {
@@ -58,8 +56,8 @@ std::vector<TensorPart> PartsOf(const GpuLibraryConvolution& c) {
 
 class GraphMaker {
  public:
-  GraphMaker(const CudnnApi& api, const GpuLibraryConvolution& convolution, CudnnRelu relu)
-      : api_(api), c_(convolution), relu_(relu) {}
+  GraphMaker(const CudnnApi& api, const GpuLibraryConvolution& convolution)
+      : api_(api), c_(convolution) {}
 
   Result<CudnnGraph> Make(cudnnHandle_t handle) {
     for (const TensorPart& part : PartsOf(c_)) {
@@ -74,8 +72,7 @@ class GraphMaker {
                                                LibraryAlignment(part.tensor->offset, part.dtype)));
     }
     const bool has_z = tensors_[kZ] != nullptr, has_bias = tensors_[kBias] != nullptr;
-    const bool has_relu = c_.activation == GpuLibraryActivation::kRelu;
-    int left = (has_z ? 1 : 0) + (has_bias ? 1 : 0) + (has_relu ? 1 : 0);
+    int left = (has_z ? 1 : 0) + (has_bias ? 1 : 0);
     // Values on the way are in f32; the last is y.
     const auto next = [&]() -> Result<cudnnBackendDescriptor_t> {
       if (left-- == 0) return tensors_[kY];
@@ -83,16 +80,12 @@ class GraphMaker {
     };
     HY_ASSIGN(cudnnBackendDescriptor_t value, next());
     HY_TRY(AddConvolution(value));
-    // In the order that the engines know which are compiled already: z, bias, ReLU.
+    // In the order that the engines know which are compiled already: z, then bias.
     for (const TensorName addend : {kZ, kBias}) {
       if (tensors_[addend] == nullptr) continue;
       HY_ASSIGN(const cudnnBackendDescriptor_t sum, next());
-      HY_TRY(AddPointwise(CUDNN_POINTWISE_ADD, value, tensors_[addend], nullptr, sum));
+      HY_TRY(AddSum(value, tensors_[addend], sum));
       value = sum;
-    }
-    if (has_relu) {
-      HY_ASSIGN(const cudnnBackendDescriptor_t result, next());
-      HY_TRY(AddRelu(value, result));
     }
     HY_ASSIGN(CudnnDescriptor graph,
               CudnnDescriptor::Create(api_, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR));
@@ -113,7 +106,7 @@ class GraphMaker {
   Result<cudnnBackendDescriptor_t> AddTensor(int64_t name, cudnnDataType_t type,
                                              std::span<const int64_t, 4> dims,
                                              std::span<const int64_t, 4> strides, int64_t alignment,
-                                             bool is_virtual = false, bool is_by_value = false) {
+                                             bool is_virtual = false) {
     HY_ASSIGN(CudnnDescriptor tensor,
               CudnnDescriptor::Create(api_, CUDNN_BACKEND_TENSOR_DESCRIPTOR));
     alignment = std::min(alignment, kTensorAlignment);
@@ -123,9 +116,6 @@ class GraphMaker {
     HY_TRY(tensor.Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, {&name, 1}));
     HY_TRY(tensor.Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, {&alignment, 1}));
     HY_TRY(tensor.Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual));
-    if (is_by_value) {
-      HY_TRY(tensor.Set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &is_by_value));
-    }
     HY_TRY(tensor.Finish());
     return Keep(std::move(tensor));
   }
@@ -134,19 +124,6 @@ class GraphMaker {
   Result<cudnnBackendDescriptor_t> AddBetween(int64_t name, cudnnDataType_t type) {
     const int64_t dims[4] = {c_.images, c_.output_channels, c_.output[0], c_.output[1]};
     return AddTensor(name, type, dims, c_.y.strides, kTensorAlignment, true);
-  }
-
-  Status AddRelu(cudnnBackendDescriptor_t value, cudnnBackendDescriptor_t result) {
-    if (relu_ == CudnnRelu::kAsRelu) {
-      return AddPointwise(CUDNN_POINTWISE_RELU_FWD, value, nullptr, nullptr, result);
-    }
-    const int64_t ones[4] = {1, 1, 1, 1};
-    HY_ASSIGN(const cudnnBackendDescriptor_t zero,
-              AddTensor(kZero, CUDNN_DATA_FLOAT, ones, ones, kTensorAlignment, false, true));
-    HY_ASSIGN(const cudnnBackendDescriptor_t is_least,
-              AddBetween(kBetween + 10, CUDNN_DATA_BOOLEAN));
-    HY_TRY(AddPointwise(CUDNN_POINTWISE_CMP_LE, value, zero, nullptr, is_least));
-    return AddPointwise(CUDNN_POINTWISE_BINARY_SELECT, zero, value, is_least, result);
   }
 
   Status AddConvolution(cudnnBackendDescriptor_t result) {
@@ -184,10 +161,9 @@ class GraphMaker {
     return OkStatus();
   }
 
-  // `b` and `t` may be null.
-  Status AddPointwise(cudnnPointwiseMode_t mode, cudnnBackendDescriptor_t x,
-                      cudnnBackendDescriptor_t b, cudnnBackendDescriptor_t t,
-                      cudnnBackendDescriptor_t y) {
+  Status AddSum(cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
+                cudnnBackendDescriptor_t y) {
+    const cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
     HY_ASSIGN(CudnnDescriptor how,
               CudnnDescriptor::Create(api_, CUDNN_BACKEND_POINTWISE_DESCRIPTOR));
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
@@ -201,8 +177,7 @@ class GraphMaker {
     };
     HY_TRY(operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how));
     HY_TRY(set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x));
-    if (b != nullptr) HY_TRY(set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b));
-    if (t != nullptr) HY_TRY(set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, t));
+    HY_TRY(set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b));
     HY_TRY(set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y));
     HY_TRY(operation.Finish());
     Keep(std::move(how));
@@ -212,7 +187,6 @@ class GraphMaker {
 
   const CudnnApi& api_;
   const GpuLibraryConvolution& c_;
-  const CudnnRelu relu_;
   CudnnGraph made_;
   cudnnBackendDescriptor_t tensors_[kBetween] = {};
   std::vector<cudnnBackendDescriptor_t> operations_;
@@ -223,7 +197,7 @@ class GraphMaker {
 Status CheckLibraryConvolution(const GpuLibraryConvolution& c, uint32_t binding_count) {
   HY_TRY(CudnnTypeOf(c.input_dtype));
   HY_TRY(CudnnTypeOf(c.output_dtype));
-  if (c.activation != GpuLibraryActivation::kNone && c.activation != GpuLibraryActivation::kRelu) {
+  if (c.activation != GpuLibraryActivation::kNone) {
     return DataLoss("A library record has the activation {}.", static_cast<uint32_t>(c.activation));
   }
   const auto extent = [](int64_t value, int64_t least) -> Status {
@@ -268,11 +242,11 @@ Status CheckLibraryConvolution(const GpuLibraryConvolution& c, uint32_t binding_
 }
 
 Result<CudnnGraph> MakeConvolutionGraph(const CudnnApi& api, cudnnHandle_t handle,
-                                        const GpuLibraryConvolution& convolution, CudnnRelu relu) {
-  return GraphMaker(api, convolution, relu).Make(handle);
+                                        const GpuLibraryConvolution& convolution) {
+  return GraphMaker(api, convolution).Make(handle);
 }
 
-CudnnPointers PlacesOf(const GpuLibraryConvolution& convolution, CudnnRelu relu,
+CudnnPointers PlacesOf(const GpuLibraryConvolution& convolution,
                        std::span<const uint64_t> addresses) {
   CudnnPointers pointers;
   for (const TensorPart& part : PartsOf(convolution)) {
@@ -280,10 +254,6 @@ CudnnPointers PlacesOf(const GpuLibraryConvolution& convolution, CudnnRelu relu,
     pointers.names.push_back(part.name);
     pointers.places.push_back(
         reinterpret_cast<void*>(addresses[part.tensor->binding] + static_cast<uint64_t>(bytes)));
-  }
-  if (convolution.activation == GpuLibraryActivation::kRelu && relu == CudnnRelu::kAsSelect) {
-    pointers.names.push_back(kZero);
-    pointers.places.push_back(&zero_value);
   }
   return pointers;
 }

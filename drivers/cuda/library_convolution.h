@@ -12,22 +12,16 @@ namespace halyard::drivers::cuda {
 // kNoLibraryBinding: of a record that is not bound yet.
 Status CheckLibraryConvolution(const GpuLibraryConvolution& convolution, uint32_t binding_count);
 
-// How ReLU is written.
-enum class CudnnRelu : uint8_t {
-  kAsRelu = 0,    // the library's own
-  kAsSelect = 1,  // 0 where the value is at most 0, else the value: a NaN stays one by definition
-};
-
 // The graph for `handle`, which may not be used meanwhile.
 Result<CudnnGraph> MakeConvolutionGraph(const CudnnApi& api, cudnnHandle_t handle,
-                                        const GpuLibraryConvolution& convolution, CudnnRelu relu);
+                                        const GpuLibraryConvolution& convolution);
 
 // What the tensors of that graph are called, and where they lie.
 struct CudnnPointers {
   std::vector<int64_t> names;
   std::vector<void*> places;
 };
-CudnnPointers PlacesOf(const GpuLibraryConvolution& convolution, CudnnRelu relu,
+CudnnPointers PlacesOf(const GpuLibraryConvolution& convolution,
                        std::span<const uint64_t> addresses);
 
 }  // namespace halyard::drivers::cuda

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contractions as convolutions of cuDNN's (base/gpu_library_convolution.h). Loops and indices are
 // read as numbers, not by what the model called them: whatever convolution has the same sum will
-// do. It takes a bias, one addend of the result's shape and ReLU behind the sum.
+// do. It takes a bias and one addend of the result's shape behind the sum.
 #pragma once
 
 #include <optional>

@@ -90,7 +90,6 @@ GpuLibraryCall RecordOf(const ConvolutionCase& shape) {
   }
   c.input_dtype = static_cast<uint32_t>(shape.input_dtype);
   c.output_dtype = static_cast<uint32_t>(shape.output_dtype);
-  c.activation = shape.has_relu ? GpuLibraryActivation::kRelu : GpuLibraryActivation::kNone;
   c.x.binding = 0;
   c.w.binding = 1;
   if (shape.has_z) c.z.binding = 2;

@@ -21,7 +21,7 @@ struct ConvolutionCase {
   int64_t stride = 1, dilation = 1, pad_before = 1, pad_after = 1;
   DType input_dtype = DType::kF32, output_dtype = DType::kF32;
   bool is_planar = false;  // channels outside, else innermost
-  bool has_z = false, has_bias = false, has_relu = false;
+  bool has_z = false, has_bias = false;
   int64_t padding = 0;  // elements before the first
   size_t proposal = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stand-in for cuDNN's graph interface in the same library: a convolution with additions and ReLU
-// behind it, computed on the host by the stream that it is put into. It has three engines: 1 does
+// A stand-in for cuDNN's graph interface in the same library: a convolution with additions behind
+// it, computed on the host by the stream that it is put into. It has three engines: 1 does
 // it at once, 2 leaves the sums in its workspace and finishes in a second kernel, and 3 is proposed
 // and not to be taken: its notes say that it adds up in 16 bits. What it is given is checked as the
 // library's manual asks.
@@ -99,9 +99,6 @@ GraphTensor ReadTensor(const GraphPart* part) {
     case CUDNN_DATA_BFLOAT16:
       tensor.dtype = DType::kBF16;
       break;
-    case CUDNN_DATA_BOOLEAN:
-      tensor.dtype = DType::kBool;
-      break;
   }
   return tensor;
 }
@@ -110,8 +107,7 @@ GraphTensor ReadTensor(const GraphPart* part) {
 struct ConvolutionCall {
   GraphTensor x, w, y;
   std::vector<int64_t> stride, dilation, pad_before, pad_after;
-  // Addends, and a name of 0 for ReLU.
-  std::vector<GraphTensor> steps;
+  std::vector<GraphTensor> steps;  // addends
   std::map<int64_t, uint8_t*> places;
   float* sums = nullptr;  // engine 2: in the workspace
 
@@ -143,7 +139,6 @@ struct ConvolutionCall {
     all.insert(all.end(), steps.begin(), steps.end());
     std::lock_guard lock(TheState().mutex);
     for (const GraphTensor& tensor : all) {
-      if (tensor.name == 0) continue;
       const auto found = places.find(tensor.name);
       if (found == places.end() ||
           FindMemory(reinterpret_cast<CUdeviceptr>(found->second),
@@ -174,13 +169,7 @@ struct ConvolutionCall {
   }
 
   void Finish(double value, const int64_t (&at)[4]) const {
-    for (const GraphTensor& step : steps) {
-      if (step.name != 0) {
-        value += Load(step, at);
-      } else {
-        value = value <= 0 ? 0 : value;
-      }
-    }
+    for (const GraphTensor& step : steps) value += Load(step, at);
     StoreFloat(places.at(y.name), y.dtype, y.At(at), value);
   }
 
@@ -200,7 +189,7 @@ struct ConvolutionCall {
 ConvolutionCall ReadGraph(const GraphPart* graph) {
   ConvolutionCall call;
   if (graph == nullptr) return call;
-  int64_t value = 0, condition = 0;  // the names of what the last operations made
+  int64_t value = 0;  // the name of what the last operation made
   for (void* handle : graph->All<void*>(CUDNN_ATTR_OPERATIONGRAPH_OPS)) {
     const auto* operation = static_cast<const GraphPart*>(handle);
     if (operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR) {
@@ -224,25 +213,11 @@ ConvolutionCall ReadGraph(const GraphPart* graph) {
     }
     const GraphPart* how = operation->Part(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
     if (how == nullptr || value == 0) return {};
-    const int mode = how->One<int>(CUDNN_ATTR_POINTWISE_MODE);
-    const bool is_select = mode == CUDNN_POINTWISE_BINARY_SELECT;
-    // A selection has its value second, and its condition is what was compared before.
-    const GraphTensor from = ReadTensor(operation->Part(
-        is_select ? CUDNN_ATTR_OPERATION_POINTWISE_BDESC : CUDNN_ATTR_OPERATION_POINTWISE_XDESC));
-    if (!from.is_virtual || from.name != value) return {};
-    if (mode == CUDNN_POINTWISE_CMP_LE) {
-      condition = ReadTensor(operation->Part(CUDNN_ATTR_OPERATION_POINTWISE_YDESC)).name;
-      continue;
-    }
-    if (is_select &&
-        (condition == 0 ||
-         ReadTensor(operation->Part(CUDNN_ATTR_OPERATION_POINTWISE_TDESC)).name != condition)) {
+    const GraphTensor from = ReadTensor(operation->Part(CUDNN_ATTR_OPERATION_POINTWISE_XDESC));
+    const GraphTensor step = ReadTensor(operation->Part(CUDNN_ATTR_OPERATION_POINTWISE_BDESC));
+    if (how->One<int>(CUDNN_ATTR_POINTWISE_MODE, -1) != CUDNN_POINTWISE_ADD || !from.is_virtual ||
+        from.name != value || step.name == 0 || step.is_virtual || step.dims.size() != 4) {
       return {};
-    }
-    GraphTensor step;
-    if (mode == CUDNN_POINTWISE_ADD) {
-      step = ReadTensor(operation->Part(CUDNN_ATTR_OPERATION_POINTWISE_BDESC));
-      if (step.name == 0 || step.is_virtual || step.dims.size() != 4) return {};
     }
     call.steps.push_back(step);
     call.y = ReadTensor(operation->Part(CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
