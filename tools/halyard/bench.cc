@@ -410,7 +410,9 @@ Run AddBenchCommand(CLI::App& app) {
   command->add_option("--rtol", options->bench.rtol, "Relative tolerance of the comparison")
       ->check(IsTolerance)
       ->capture_default_str();
-  command->add_option("--atol", options->bench.atol, "Absolute tolerance of the comparison")
+  command->add_option("--atol", options->bench.atol,
+                      "Absolute tolerance of the comparison; for 16-bit precision times the largest "
+                      "magnitude of an output, where that is above 1")
       ->check(IsTolerance)
       ->capture_default_str();
   command

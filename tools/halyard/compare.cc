@@ -66,6 +66,16 @@ double ElementAsDouble(const Tensor& tensor, size_t index) {
   return value;
 }
 
+double LargestMagnitude(const Tensor& tensor) {
+  double largest = 0;
+  if (ElementBytes(tensor.dtype) == 0) return largest;
+  for (size_t i = 0; i < static_cast<size_t>(tensor.elements()); ++i) {
+    const double magnitude = std::fabs(ElementAsDouble(tensor, i));
+    if (std::isfinite(magnitude)) largest = std::max(largest, magnitude);
+  }
+  return largest;
+}
+
 Comparison Compare(const Tensor& actual, const Tensor& expected, double rtol, double atol) {
   Comparison out;
   if (actual.dtype != expected.dtype || actual.dims != expected.dims) {

@@ -21,6 +21,9 @@ struct Comparison {
 // equals a NaN only, an infinity itself only. Integers and booleans are compared the same way.
 Comparison Compare(const Tensor& actual, const Tensor& expected, double rtol, double atol);
 
+// Of the finite elements; 0 where there is none.
+double LargestMagnitude(const Tensor& tensor);
+
 // Element `index` as a double; of F16 and BF16 too.
 double ElementAsDouble(const Tensor& tensor, size_t index);
 
