@@ -16,7 +16,7 @@ using V = kernel::ValueId;
 
 namespace {
 
-constexpr int kLanes = 4;  // scores that a workitem reads together
+constexpr int kScoreLanes = 4;  // scores that a workitem reads together
 constexpr int64_t kWeightPad = 8;
 
 int64_t RowMajor() { return static_cast<int64_t>(FragmentLayout::kRowMajor); }
@@ -52,19 +52,19 @@ Status FragmentAttention::LoadScores(V block, Mask mask, std::vector<V>& scores)
     const V visible = emitter_.Evaluate(end_);
     end = end == kNone ? visible : writer_.Min(visible, end);
   }
-  for (int64_t shift = 0; shift < own; shift += kLanes) {
+  for (int64_t shift = 0; shift < own; shift += kScoreLanes) {
     const auto before = [&](V last) {
       const V left = writer_.Sub(writer_.Sub(last, key), writer_.Index(shift));
-      return writer_.Compare(Opcode::kLt, writer_.Iota(writer_.index_dtype(), kLanes), left);
+      return writer_.Compare(Opcode::kLt, writer_.Iota(writer_.index_dtype(), kScoreLanes), left);
     };
-    const V sums =
-        writer_.Load(scores_, writer_.Add(at, writer_.Index(shift)), kLanes, false, kLanes);
+    const V sums = writer_.Load(scores_, writer_.Add(at, writer_.Index(shift)), kScoreLanes, false,
+                                kScoreLanes);
     const V is_key = checks_key ? before(emitter_.Evaluate(keys_.extent)) : kNone;
     emitter_.Shift(keys_.flat, key_symbol_, shift);
-    emitter_.BeginVector(key_symbol_, key, kLanes, /*aligned=*/true, is_key);
+    emitter_.BeginVector(key_symbol_, key, kScoreLanes, /*aligned=*/true, is_key);
     HY_ASSIGN(V score, EmitScore(sums, mask));
     emitter_.EndVector();
-    if (end != kNone) score = writer_.Select(before(end), score, F32(-kInfinity, kLanes));
+    if (end != kNone) score = writer_.Select(before(end), score, F32(-kInfinity, kScoreLanes));
     scores.push_back(score);
   }
   return OkStatus();
@@ -75,7 +75,8 @@ void FragmentAttention::WeighRow(const std::vector<V>& scores) {
   V most = scores[0];
   for (size_t i = 1; i < scores.size(); ++i) most = Pure(Opcode::kMax, {most, scores[i]});
   V low = Extract(most, 0);
-  for (int lane = 1; lane < kLanes; ++lane) low = Pure(Opcode::kMax, {low, Extract(most, lane)});
+  for (int lane = 1; lane < kScoreLanes; ++lane)
+    low = Pure(Opcode::kMax, {low, Extract(most, lane)});
   const V maximum = Pure(Opcode::kMax, {maximum_[0], OverRow(Opcode::kMax, low)});
   // Where every key so far is hidden, weights are 0 and not exp(-inf + inf).
   const V is_hidden = writer_.Compare(Opcode::kEq, maximum, F32(-kInfinity));
@@ -87,18 +88,19 @@ void FragmentAttention::WeighRow(const std::vector<V>& scores) {
   V sum = kNone;
   for (size_t i = 0; i < scores.size(); ++i) {
     const V weight = Exp(scores[i], shift);
-    writer_.Store(weights_, writer_.Add(at, writer_.Index(static_cast<int64_t>(i) * kLanes)),
-                  writer_.Convert(weight, input_), kNone, kLanes);
+    writer_.Store(weights_, writer_.Add(at, writer_.Index(static_cast<int64_t>(i) * kScoreLanes)),
+                  writer_.Convert(weight, input_), kNone, kScoreLanes);
     sum = sum == kNone ? weight : Pure(Opcode::kAdd, {sum, weight});
   }
   V whole = Extract(sum, 0);
-  for (int lane = 1; lane < kLanes; ++lane) whole = Pure(Opcode::kAdd, {whole, Extract(sum, lane)});
+  for (int lane = 1; lane < kScoreLanes; ++lane)
+    whole = Pure(Opcode::kAdd, {whole, Extract(sum, lane)});
   const int64_t columns = kSide / row_parts_;
   const V place = writer_.Add(writer_.Mul(soft_row_, writer_.Index(kSide)),
                               writer_.Mul(row_part_, writer_.Index(columns)));
-  for (int64_t col = 0; col < columns; col += kLanes) {
-    writer_.Store(scales_, writer_.Add(place, writer_.Index(col)), writer_.Splat(scale, kLanes),
-                  kNone, kLanes);
+  for (int64_t col = 0; col < columns; col += kScoreLanes) {
+    writer_.Store(scales_, writer_.Add(place, writer_.Index(col)),
+                  writer_.Splat(scale, kScoreLanes), kNone, kScoreLanes);
   }
   sum_[0] = Pure(Opcode::kFma, {sum_[0], scale, whole});
   maximum_[0] = maximum;
@@ -131,7 +133,7 @@ Status FragmentAttention::MultiplyStaged(V block, Mask mask) {
       writer_.Do(Opcode::kFragmentStore,
                  {writer_.Add(first, writer_.Index(static_cast<int64_t>(i) * kSide)),
                   products[band][i], stride},
-                 {RowMajor(), kLanes}, scores_);
+                 {RowMajor(), kScoreLanes}, scores_);
     }
   }
   writer_.Barrier();

@@ -347,7 +347,7 @@ TEST(Hysteresis, EstimatesLeaveOneDeviceOnlyForATenth) {
   items[2] = MakeItem("island", {810, 1000});
   Problem problem = MakeChain(MakeMachine(2), std::move(items), 1024);
   EXPECT_EQ(DevicesOf(SolveOk(problem))[2], 0u);
-  for (Cost& cost : problem.items[2].costs) cost.source = Source::kFitted;
+  problem.items[2].costs[0].source = Source::kFitted;
   const Plan plan = SolveOk(problem);
   EXPECT_EQ(plan.decisions[2].device, 1u);
   EXPECT_EQ(plan.winner, "all on 'gpu:0'");
