@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
+#include <vector>
 
 namespace halyard::tools {
 namespace {
@@ -14,8 +14,8 @@ Tensor F32(const std::vector<float>& values) {
   Tensor tensor;
   tensor.dtype = HY_DTYPE_F32;
   tensor.dims = {static_cast<int64_t>(values.size())};
-  tensor.bytes.resize(values.size() * sizeof(float));
-  std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
+  const auto* bytes = reinterpret_cast<const uint8_t*>(values.data());
+  tensor.bytes.assign(bytes, bytes + values.size() * sizeof(float));
   return tensor;
 }
 
