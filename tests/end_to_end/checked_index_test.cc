@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lengths and indices that only a run tells and that ONNX does not let count from the end: each is
 // checked where it is used, on every kind of device.
+#include "tests/drivers/cuda/fake_knobs.h"
 #include "tests/end_to_end/device_fixture.h"
 
 namespace halyard {
@@ -130,7 +131,12 @@ std::vector<Case> Cases() {
   };
 }
 
-class CheckedIndex : public OnDevice {};
+class CheckedIndex : public OnDevice {
+ protected:
+  // A real library of the machine knows nothing of the stand-in.
+  const drivers::cuda::ScopedVariable matmuls_{"HALYARD_CUBLASLT_LIBRARY", "libnowhere.so.1"};
+  const drivers::cuda::ScopedVariable convolutions_{"HALYARD_CUDNN_LIBRARY", "libnowhere.so.1"};
+};
 
 TEST_P(CheckedIndex, OutOfRangeIsRefusedByNameAndValue) {
   for (const Case& one : Cases()) {
