@@ -79,8 +79,7 @@ uint64_t CacheKey(uint64_t fingerprint, const CompileJob& job) {
     // Another version chooses anew, and so does one that was missing.
     for (const Ref<hal::Device>& device : job.devices) {
       for (const GpuLibraryKind kind : kGpuLibraryKinds) {
-        // Only products race against kernels of ours (compiler/pipeline/schedule_kernels.cc).
-        if (kind != GpuLibraryKind::kMatmul && !job.options.only_vendor_libraries) continue;
+        if (!RacesGeneratedKernels(kind) && !job.options.only_vendor_libraries) continue;
         const Result<std::string> library = device->DescribeLibrary(kind);
         key = HashCombine(key, HashString(library.ok() ? *library : "none"));
       }

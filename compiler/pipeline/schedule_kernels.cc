@@ -29,16 +29,13 @@ using schedule::ScheduleRecord;
 constexpr size_t kMostRaced = 4;
 constexpr size_t kMostRacedOnGpu = 8;
 constexpr size_t kMostProposals = 3;  // of a vendor's library, beside those
-// What cuDNN computes has not been compared on a device yet: it takes part only where a library is
-// asked for alone.
-constexpr bool kRacesConvolutions = false;
 
 using Key = std::pair<uint32_t, uint64_t>;  // device, hash of code and sizes
 
 // Candidates of one kernel with their images; equal kernels are one race.
 struct Race {
   const loop::Function* function = nullptr;
-  std::string name;  // of the kernel
+  std::string name;     // of the kernel
   uint32_t kernel = 0;  // of the function
   uint32_t device = 0;
   std::optional<uint64_t> cluster;  // whose time this is
@@ -166,16 +163,13 @@ class Chooser {
     const auto plan =
         schedule::PlanLibraryCall(item.segment->function, item.kernel, TargetOf(device), nullptr);
     if (!plan) return OkStatus();
-    if (plan->call.kind == GpuLibraryKind::kConvolution && !kRacesConvolutions &&
-        !state_.request->options.only_vendor_libraries) {
+    if (!RacesGeneratedKernels(plan->call.kind) && !state_.request->options.only_vendor_libraries) {
       return OkStatus();
     }
     const std::optional<std::string> library = LibraryOf(device, plan->call.kind);
     if (!library) return OkStatus();
     // What is a constant does not show in a kernel, but in how it is cut.
-    const bool is_apart = (plan->call.kind == GpuLibraryKind::kConvolution
-                               ? plan->call.convolution.y.binding
-                               : plan->call.matmul.d.binding) == kNoLibraryBinding;
+    const bool is_apart = schedule::ResultBinding(plan->call) == kNoLibraryBinding;
     item.key.second = HashCombine(
         item.key.second,
         HashString(fmt::format("{}|{}|{}|{}|{}", *library, FormatLibraryCall(plan->call),

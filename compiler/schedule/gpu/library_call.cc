@@ -163,6 +163,8 @@ CallBindings BindingsOf(GpuLibraryCall& call) {
 
 }  // namespace
 
+uint32_t ResultBinding(GpuLibraryCall call) { return *BindingsOf(call).result; }
+
 std::optional<LibraryPlan> PlanLibraryCall(const loop::Function& function, uint32_t kernel,
                                            const Target& target, std::string* why) {
   const loop::Kernel& source = function.kernels[kernel];

@@ -23,6 +23,9 @@ namespace halyard::schedule {
 std::optional<LibraryPlan> PlanLibraryCall(const loop::Function& function, uint32_t kernel,
                                            const Target& target, std::string* why);
 
+// The buffer that the library writes; kNoLibraryBinding: a workspace, as in LibraryPlan.
+uint32_t ResultBinding(GpuLibraryCall call);
+
 // Records of kind kGpuLibrary for what the library proposed. `records`: of our own schedules, best
 // first; the first that is one dispatch without a split sum stands in where the library is missing.
 // Empty where none is.

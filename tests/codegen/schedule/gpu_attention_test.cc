@@ -233,6 +233,10 @@ TEST(GpuMatrixAttention, WhatIsEnumerated) {
   }
 }
 
+const MatrixCase kUnevenCases[] = {{"19", "101", 48, 80, true, false, "f16"},
+                                   {"35", "67", 32, 32, false, true, "f16"},
+                                   {"17", "5", 16, 24, true, true, "f16"}};
+
 // Rows and keys divided in every way, in blocks that do not come out even.
 TEST(GpuMatrixAttention, EveryForm) {
   GpuCheck check = OnMatrixUnits("f16");
@@ -241,9 +245,7 @@ TEST(GpuMatrixAttention, EveryForm) {
       Record(64, 64, 64, 2),           Record(32, 32, 32, 3),          Record(32, 64, 32, 2, 2),
       Record(16, 32, 16, 1, 4),        Record(32, 32, 32, 2, 1, 32),   Record(64, 32, 16, 2, 2, 32),
       Record(16, 32, 32, 2, 1, 16, 3), Record(32, 64, 32, 1, 1, 32, 4)};
-  for (const MatrixCase& c : {MatrixCase{"19", "101", 48, 80, true, false, "f16"},
-                              {"35", "67", 32, 32, false, true, "f16"},
-                              {"17", "5", 16, 24, true, true, "f16"}}) {
+  for (const MatrixCase& c : kUnevenCases) {
     CheckMatrix(c, check);
     if (::testing::Test::HasFatalFailure()) return;
   }
@@ -472,9 +474,7 @@ TEST(GpuStagedAttention, EveryForm) {
                    Record(64, 16, 16, 1),        Record(32, 64, 64, 1, 2),
                    Record(16, 16, 16, 1, 4),     Record(32, 32, 32, 1, 1, 32),
                    Record(64, 16, 16, 1, 2, 32), Record(16, 32, 32, 1, 1, 16, 3)};
-  for (const MatrixCase& c : {MatrixCase{"19", "101", 48, 80, true, false, "f16"},
-                              {"35", "67", 32, 32, false, true, "f16"},
-                              {"17", "5", 16, 24, true, true, "f16"}}) {
+  for (const MatrixCase& c : kUnevenCases) {
     CheckMatrix(c, check);
     if (::testing::Test::HasFatalFailure()) return;
   }
