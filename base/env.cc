@@ -2,6 +2,7 @@
 #include "base/env.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -65,15 +66,17 @@ constexpr EnvVarInfo kTable[] = {
      "it they stay unknown."},
     {EnvVar::kNvrtcLibrary, "HALYARD_NVRTC_LIBRARY", "",
      "The library that compiles CUDA kernels: a soname or a path. Unset: `libnvrtc.so.13` or `.12` "
-     "where "
-     "the system, the CUDA toolkit or a Python package of NVIDIA has it."},
+     "where the system, the CUDA toolkit or a Python package of NVIDIA has it, in this order; the "
+     "packages are the system's, those of `$VIRTUAL_ENV`, those of the `python3` that `PATH` finds "
+     "and the user's."},
     {EnvVar::kCublasLtLibrary, "HALYARD_CUBLASLT_LIBRARY", "",
      "NVIDIA's library of matrix products, which compete with generated kernels but under "
      "`--no-vendor-libs`: a soname or a path. Unset: `libcublasLt.so.13` or `.12`, looked for like "
      "NVRTC."},
     {EnvVar::kCudnnLibrary, "HALYARD_CUDNN_LIBRARY", "",
      "NVIDIA's library of convolutions, which compete in the same way: a soname or a path. Unset: "
-     "`libcudnn.so.9`, looked for like NVRTC."},
+     "`libcudnn.so.9`, looked for where NVRTC is, but first in the toolkit and the packages, and "
+     "only the first that is found is opened."},
     {EnvVar::kOneDnnLibrary, "HALYARD_ONEDNN_LIBRARY", "",
      "oneDNN, which `halyard bench --op` times beside a CPU: a soname or a path. Unset: "
      "`libdnnl.so.3` or `.2`."},
@@ -191,10 +194,28 @@ std::string EnvDefaultCacheFolder() {
 
 std::vector<std::string> EnvPythonFolders() {
   std::vector<std::string> folders;
+  const auto add = [&](std::string folder) {
+    if (std::find(folders.begin(), folders.end(), folder) == folders.end()) {
+      folders.push_back(std::move(folder));
+    }
+  };
   const char* virtual_env = std::getenv("VIRTUAL_ENV");
-  if (virtual_env && *virtual_env == '/') folders.emplace_back(virtual_env);
+  if (virtual_env && *virtual_env == '/') add(virtual_env);
+  const char* path = std::getenv("PATH");
+  constexpr std::string_view kBin = "/bin";
+  for (std::string_view rest = path ? path : ""; !rest.empty();) {
+    const std::string_view folder = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(std::min(folder.size() + 1, rest.size()));
+    if (!folder.starts_with('/') || access((std::string(folder) + "/python3").c_str(), X_OK) != 0) {
+      continue;
+    }
+    if (folder.ends_with(kBin) && folder.size() > kBin.size()) {
+      add(std::string(folder.substr(0, folder.size() - kBin.size())));
+    }
+    break;
+  }
   const char* home = std::getenv("HOME");
-  if (home && *home == '/') folders.push_back(std::string(home) + "/.local");
+  if (home && *home == '/') add(std::string(home) + "/.local");
   return folders;
 }
 

@@ -63,8 +63,9 @@ std::vector<std::string> CheckEnvironment();
 std::string EnvDefaultCacheFolder();
 
 // Folders below which Python packages of this user lie in lib/python3.*/site-packages:
-// `$VIRTUAL_ENV` and
-// `$HOME/.local`, as far as they are absolute paths.
+// `$VIRTUAL_ENV`, that whose bin/python3 is the first on `$PATH` (the Python of a virtual
+// environment may be called without activating it) and `$HOME/.local`, as far as they are absolute
+// paths.
 std::vector<std::string> EnvPythonFolders();
 
 // The text of docs/environment.md.

@@ -25,12 +25,6 @@ enum class GpuLibraryKind : uint32_t {
 };
 inline constexpr GpuLibraryKind kGpuLibraryKinds[] = {GpuLibraryKind::kMatmul,
                                                       GpuLibraryKind::kConvolution};
-// Whether such calls race against generated kernels. Those of cuDNN were compared with double on a
-// device, but no whole model was raced with them: they take part where a library is asked for
-// alone.
-constexpr bool RacesGeneratedKernels(GpuLibraryKind kind) {
-  return kind == GpuLibraryKind::kMatmul;
-}
 
 // How the library computes it: what one library of one version chose on one device. All of it
 // stands in program files.

@@ -16,8 +16,8 @@ std::vector<std::string> FilesMatching(const std::string& pattern);
 
 // The files and sonames to try for `name` ("libnvrtc"), in order: names that the loader looks up,
 // each with one of `versions` (newest first), then the toolkit's folders, then those that NVIDIA's
-// Python packages install into, the user's and those of `$VIRTUAL_ENV`. A pattern that nothing
-// matches stands for itself, for messages.
+// Python packages install into, the system's and those of EnvPythonFolders(). A pattern that
+// nothing matches stands for itself, for messages.
 std::vector<std::string> NvidiaLibraryCandidates(std::string_view name,
                                                  std::span<const std::string_view> versions);
 

@@ -542,7 +542,7 @@ typedef struct hy_symbol_value {
  * without that version of the library. */
 typedef int32_t hy_vendor_libraries;
 enum {
-  HY_VENDOR_LIBRARIES_RACE = 0, /* against generated kernels; convolutions of cuDNN not yet */
+  HY_VENDOR_LIBRARIES_RACE = 0, /* against generated kernels */
   HY_VENDOR_LIBRARIES_OFF = 1,
   HY_VENDOR_LIBRARIES_ALONE = 2 /* where one can take part no generated kernel does: what the library takes */
 };

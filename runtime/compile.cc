@@ -79,7 +79,6 @@ uint64_t CacheKey(uint64_t fingerprint, const CompileJob& job) {
     // Another version chooses anew, and so does one that was missing.
     for (const Ref<hal::Device>& device : job.devices) {
       for (const GpuLibraryKind kind : kGpuLibraryKinds) {
-        if (!RacesGeneratedKernels(kind) && !job.options.only_vendor_libraries) continue;
         const Result<std::string> library = device->DescribeLibrary(kind);
         key = HashCombine(key, HashString(library.ok() ? *library : "none"));
       }

@@ -33,6 +33,7 @@ constexpr double kRecordingSeconds = 150e-6;
 constexpr int kMaxRunsOfRecording = 20;
 constexpr int64_t kColdBytes = 128 << 20;  // more than the caches of a GPU keep
 constexpr int64_t kLeastColdBytes = 64 << 10;
+constexpr int64_t kContentBytes = 1 << 20;  // of random content, which repeats
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -139,17 +140,14 @@ class Race {
         auto copy =
             device_.AllocateBuffer(hal::MemoryKind::kDevice, std::max<int64_t>(sizes_[b], 1));
         if (!copy.ok()) break;  // warmer than in a model, but a race all the same
-        const hal::SemaphorePoint wait{semaphore_.get(), value_};
-        const hal::SemaphorePoint signal{semaphore_.get(), value_ + 1};
-        HY_TRY(device_.QueueCopy(0, {{&wait, 1}, {&signal, 1}},
-                                 {buffers_[b][0].get(), 0, sizes_[b]},
-                                 {copy->get(), 0, sizes_[b]}));
-        ++value_;
-        HY_TRY(device_.Wait({&signal, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout));
+        HY_TRY(Queue([&](const hal::Ordering& ordering) {
+          return device_.QueueCopy(0, ordering, {buffers_[b][0].get(), 0, sizes_[b]},
+                                   {copy->get(), 0, sizes_[b]});
+        }));
         buffers_[b].push_back(std::move(*copy));
       }
     }
-    return OkStatus();
+    return WaitForQueued();
   }
 
   // Candidates share buffers of equal place, so that memory and page placement do not differ.
@@ -171,15 +169,10 @@ class Race {
     for (size_t b = 0; b < sizes_.size(); ++b) {
       HY_ASSIGN(auto buffer,
                 device_.AllocateBuffer(hal::MemoryKind::kDevice, std::max<int64_t>(sizes_[b], 1)));
-      std::vector<uint8_t> bytes(static_cast<size_t>(sizes_[b]));
-      if (dtypes_[b] != DType::kInvalid && content_ == Content::kRandom)
-        FillRandom(random, dtypes_[b], bytes, below_[b]);
-      if (auto mapped = SharesHostMemory(device_) ? buffer->Map(0, sizes_[b])
-                                                  : Result<uint8_t*>(Unavailable("not mapped"));
-          mapped.ok()) {
-        if (!bytes.empty()) std::memcpy(*mapped, bytes.data(), bytes.size());
+      if (dtypes_[b] != DType::kInvalid && content_ == Content::kRandom) {
+        HY_TRY(FillWithRandom(random, dtypes_[b], below_[b], sizes_[b], *buffer));
       } else {
-        HY_TRY(Upload(device_, bytes, {buffer.get(), 0, sizes_[b]}));
+        HY_TRY(FillWithZeros(sizes_[b], *buffer));
       }
       buffers_.emplace_back();
       buffers_.back().push_back(std::move(buffer));
@@ -187,12 +180,52 @@ class Race {
     return OkStatus();
   }
 
+  // What the host makes is small, and the device repeats it: the buffers of all races of a model
+  // have gigabytes.
+  Status FillWithRandom(std::mt19937& random, DType dtype, int64_t below, int64_t size_bytes,
+                        hal::Buffer& buffer) {
+    std::vector<uint8_t> bytes(static_cast<size_t>(std::min(size_bytes, kContentBytes)));
+    FillRandom(random, dtype, bytes, below);
+    int64_t done = static_cast<int64_t>(bytes.size());
+    HY_TRY(Upload(device_, bytes, {&buffer, 0, done}));
+    while (done < size_bytes) {
+      const int64_t more = std::min(done, size_bytes - done);
+      HY_TRY(Queue([&](const hal::Ordering& ordering) {
+        return device_.QueueCopy(0, ordering, {&buffer, 0, more}, {&buffer, done, more});
+      }));
+      done += more;
+    }
+    return WaitForQueued();
+  }
+
+  Status FillWithZeros(int64_t size_bytes, hal::Buffer& buffer) {
+    if (size_bytes == 0) return OkStatus();
+    HY_TRY(Queue([&](const hal::Ordering& ordering) {
+      return device_.QueueFill(0, ordering, {&buffer, 0, size_bytes}, 0, 1);
+    }));
+    return WaitForQueued();
+  }
+
+  // Behind what was queued before.
+  template <typename Enqueue>
+  Status Queue(Enqueue enqueue) {
+    const hal::SemaphorePoint wait{semaphore_.get(), value_};
+    const hal::SemaphorePoint signal{semaphore_.get(), value_ + 1};
+    HY_TRY(enqueue({{&wait, 1}, {&signal, 1}}));
+    ++value_;
+    return OkStatus();
+  }
+
+  Status WaitForQueued() {
+    const hal::SemaphorePoint last{semaphore_.get(), value_};
+    return device_.Wait({&last, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout);
+  }
+
   // Nothing else is ever written where a candidate counts on zeros.
   Result<Ref<hal::Buffer>> NewZeros(int64_t bytes) {
     HY_ASSIGN(auto buffer,
               device_.AllocateBuffer(hal::MemoryKind::kDevice, std::max<int64_t>(bytes, 1)));
-    HY_TRY(Upload(device_, std::vector<uint8_t>(static_cast<size_t>(bytes)),
-                  {buffer.get(), 0, bytes}));
+    HY_TRY(FillWithZeros(bytes, *buffer));
     return buffer;
   }
 

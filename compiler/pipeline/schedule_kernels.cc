@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -12,6 +13,7 @@
 #include "base/gpu_image.h"
 #include "base/hash.h"
 #include "base/parallel.h"
+#include "base/quantity.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/loop/index_bounds.h"
 #include "compiler/pipeline/canonical_kernel.h"
@@ -31,6 +33,11 @@ constexpr size_t kMostRacedOnGpu = 8;
 constexpr size_t kMostProposals = 3;  // of a vendor's library, beside those
 
 using Key = std::pair<uint32_t, uint64_t>;  // device, hash of code and sizes
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // Candidates of one kernel with their images; equal kernels are one race.
 struct Race {
@@ -42,6 +49,8 @@ struct Race {
   std::vector<ScheduledKernel> candidates;
   std::vector<std::shared_ptr<const std::vector<uint8_t>>> images;  // null: does not compile,
   std::vector<Status> failures;                                     // and why
+  // Per candidate the first one with the same kernels.
+  std::vector<size_t> same_code_as;
 };
 
 struct Choice {
@@ -73,7 +82,10 @@ class Chooser {
       FindEarlierChoices();
       HY_TRY(CompileEarlierChoices());
       HY_TRY(CollectRaces());
+      Clock::time_point start = Clock::now();
       HY_TRY(CompileRaces());
+      const double compile_seconds = SecondsSince(start);
+      start = Clock::now();
       // One at a time and with no compilation beside it: what is timed has the machine for itself.
       // The first half of the pass compiles the candidates.
       size_t raced = races_.size();
@@ -82,6 +94,7 @@ class Chooser {
         HY_TRY(RunRace(key, race));
         state_.Advance(++raced, 2 * races_.size());
       }
+      RecordRaces(compile_seconds, SecondsSince(start));
     }
     return Settle();
   }
@@ -163,9 +176,6 @@ class Chooser {
     const auto plan =
         schedule::PlanLibraryCall(item.segment->function, item.kernel, TargetOf(device), nullptr);
     if (!plan) return OkStatus();
-    if (!RacesGeneratedKernels(plan->call.kind) && !state_.request->options.only_vendor_libraries) {
-      return OkStatus();
-    }
     const std::optional<std::string> library = LibraryOf(device, plan->call.kind);
     if (!library) return OkStatus();
     // What is a constant does not show in a kernel, but in how it is cut.
@@ -176,8 +186,10 @@ class Chooser {
                                plan->is_cut, static_cast<int>(plan->between), is_apart)));
     const auto [found, is_new] = proposals_.try_emplace(item.key);
     if (is_new) {
+      const Clock::time_point start = Clock::now();
       auto proposals =
           state_.request->measurer->ProposeLibraryCalls(device, plan->call, kMostProposals);
+      proposal_seconds_ += SecondsSince(start);
       if (proposals.ok()) {
         found->second = std::move(*proposals);
       } else {
@@ -200,17 +212,35 @@ class Chooser {
     return OkStatus();
   }
 
-  // The image of a candidate, with the library calls that stand for its kernels.
-  Result<std::vector<uint8_t>> Compile(const ScheduledKernel& scheduled,
-                                       const Target& target) const {
+  // The image of a candidate without the library calls that stand for its kernels.
+  static Result<std::vector<uint8_t>> Compile(const ScheduledKernel& scheduled,
+                                              const Target& target) {
     kernel::Module code;
     for (const kernel::Kernel& part : scheduled.kernels) {
       code.kernels.push_back(ExpandMathFor(part, target));
       code.kernels.back().name = RacedKernelName(code.kernels.size() - 1);
     }
-    HY_ASSIGN(std::vector<uint8_t> image, EmitImage(code, target));
-    if (scheduled.library_calls.empty()) return image;
-    return AddLibraryCalls(image, scheduled.library_calls);
+    return EmitImage(code, target);
+  }
+
+  // Only kernels that stand in for library calls have equals: those of another proposal, and ours
+  // of the same tile.
+  static std::vector<size_t> FindSameCode(const std::vector<ScheduledKernel>& candidates) {
+    std::vector<size_t> same(candidates.size());
+    std::map<std::string, size_t> first;  // by the text of the kernels
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      same[i] = i;
+      const bool has_equals =
+          !candidates[i].library_calls.empty() ||
+          std::any_of(candidates.begin(), candidates.end(), [&](const ScheduledKernel& other) {
+            return !other.library_calls.empty() && other.record.tile == candidates[i].record.tile;
+          });
+      if (!has_equals) continue;
+      std::string text;
+      for (const kernel::Kernel& part : candidates[i].kernels) text += CanonicalText(part, true);
+      same[i] = first.try_emplace(std::move(text), i).first->second;
+    }
+    return same;
   }
 
   // Equal code over equal sizes on an equal target.
@@ -276,7 +306,10 @@ class Chooser {
                               &choices_.at(earlier[i].key).image, &earlier[i].failure);
     }));
     for (const Earlier& one : earlier) {
-      if (one.failure.ok()) continue;
+      if (one.failure.ok()) {
+        HY_TRY(AddCalls(one.built, &choices_.at(one.key).image));
+        continue;
+      }
       RecordFailure(one.name, one.built, one.failure);
       choices_.erase(one.key);
     }
@@ -337,6 +370,7 @@ class Chooser {
       }
       race.images.resize(race.candidates.size());
       race.failures.resize(race.candidates.size());
+      race.same_code_as = FindSameCode(race.candidates);
     }
     return OkStatus();
   }
@@ -344,7 +378,9 @@ class Chooser {
   Status CompileRaces() {
     std::vector<std::pair<Race*, size_t>> work;
     for (auto& [key, race] : races_) {
-      for (size_t i = 0; i < race.candidates.size(); ++i) work.push_back({&race, i});
+      for (size_t i = 0; i < race.candidates.size(); ++i) {
+        if (race.same_code_as[i] == i) work.push_back({&race, i});
+      }
     }
     std::atomic<size_t> done = 0;
     HY_TRY(ForEachInParallel(work.size(), [&](size_t index) -> Status {
@@ -354,6 +390,7 @@ class Chooser {
       state_.Advance(++done, 2 * work.size());
       return OkStatus();
     }));
+    for (auto& [key, race] : races_) HY_TRY(FinishImages(race));
     for (const auto& [key, race] : races_) {
       const size_t failed =
           static_cast<size_t>(std::count_if(race.failures.begin(), race.failures.end(),
@@ -367,6 +404,27 @@ class Chooser {
         if (!race.failures[i].ok()) RecordFailure(race.name, race.candidates[i], race.failures[i]);
       }
     }
+    return OkStatus();
+  }
+
+  // Gives each candidate its code, with its library calls.
+  static Status FinishImages(Race& race) {
+    const std::vector<std::shared_ptr<const std::vector<uint8_t>>> code = race.images;
+    for (size_t i = 0; i < race.candidates.size(); ++i) {
+      const size_t same = race.same_code_as[i];
+      race.images[i] = code[same];
+      race.failures[i] = race.failures[same];
+      if (race.images[i] == nullptr) continue;
+      HY_TRY(AddCalls(race.candidates[i], &race.images[i]));
+    }
+    return OkStatus();
+  }
+
+  static Status AddCalls(const ScheduledKernel& scheduled,
+                         std::shared_ptr<const std::vector<uint8_t>>* image) {
+    if (scheduled.library_calls.empty()) return OkStatus();
+    HY_ASSIGN(std::vector<uint8_t> whole, AddLibraryCalls(**image, scheduled.library_calls));
+    *image = std::make_shared<const std::vector<uint8_t>>(std::move(whole));
     return OkStatus();
   }
 
@@ -512,6 +570,24 @@ class Chooser {
     }
   }
 
+  // Where the time of tuning went.
+  void RecordRaces(double compile_seconds, double race_seconds) {
+    size_t candidates = 0, compiled = 0;
+    for (const auto& [key, race] : races_) {
+      candidates += race.candidates.size();
+      for (size_t i = 0; i < race.candidates.size(); ++i) compiled += race.same_code_as[i] == i;
+    }
+    if (candidates == 0) return;
+    std::string text =
+        fmt::format("{} with {} of code took {:.2f} s to compile and {:.2f} s to time",
+                    Counted(candidates, "candidate"), Counted(compiled, "piece"), compile_seconds,
+                    race_seconds);
+    if (!proposals_.empty()) {
+      text += fmt::format(", and {:.2f} s went into what libraries propose", proposal_seconds_);
+    }
+    state_.Record("schedule", Counted(races_.size(), "race"), text + ".");
+  }
+
   void RecordShare() {
     for (const auto& [key, library] : libraries_) {
       if (!library.name) continue;
@@ -534,6 +610,7 @@ class Chooser {
   };
   std::map<std::pair<uint32_t, GpuLibraryKind>, Library> libraries_;  // by device
   std::map<Key, std::vector<GpuLibraryCall>> proposals_;
+  double proposal_seconds_ = 0;
   double raced_seconds_ = 0;
   std::vector<Item> items_;  // in execution order
   std::map<Key, Race> races_;

@@ -3,6 +3,7 @@
 // library's products race, win (the kernels beside them are interpreted), run in the program and in
 // the saved one, and kernels stand in where the library has gone.
 #include <cmath>
+#include <regex>
 
 #include "tests/drivers/cuda/fake_knobs.h"
 #include "tests/end_to_end/device_fixture.h"
@@ -87,6 +88,11 @@ TEST_F(VendorLibrary, WinsAndRuns) {
     EXPECT_THAT(schedules, testing::HasSubstr("cuBLASLt 13.1.0"));
     EXPECT_THAT(schedules, testing::ContainsRegex("its matrix products won [12] of [0-9]+ "
                                                   "kernels, with [0-9]+ % of the [0-9.]+ us"));
+    // What stands in for the second product is a kernel of ours that races too.
+    std::smatch races;
+    ASSERT_TRUE(std::regex_search(
+        schedules, races, std::regex("([0-9]+) candidates with ([0-9]+) pieces of code took")));
+    EXPECT_LT(std::stoi(races[2]), std::stoi(races[1]));
     const long before = Calls();
     ExpectNear(RunOf(program));
     EXPECT_GT(Calls(), before);
@@ -225,6 +231,14 @@ TEST_F(VendorLibrary, ConvolutionsOfTheOtherLibraryRaceToo) {
     ExpectNear(result_of(program));
     EXPECT_GE(fake_.call_count("cudnnBackendExecute"), before + 2);
   }
+  // Against ours, where its kernels are timed whoever wins, and the winner's share is told.
+  const long timed = fake_.call_count("cudnnBackendExecute");
+  const hy::Program raced = CompileOn("cuda:0", HY_VENDOR_LIBRARIES_RACE);
+  EXPECT_GT(fake_.call_count("cudnnBackendExecute"), timed);
+  EXPECT_THAT(raced.Report(HY_REPORT_SCHEDULE, HY_FORMAT_TEXT),
+              testing::ContainsRegex("cuDNN 9.19.1, .*: its convolutions won [0-2] of [0-9]+ "
+                                     "kernels, with [0-9]+ % of the [0-9.]+ us"));
+  ExpectNear(result_of(raced));
   const long calls = fake_.call_count("cudnnBackendExecute");
   const drivers::cuda::ScopedVariable none("HALYARD_CUDNN_LIBRARY", "libnowhere.so.1");
   instance_ = hy::Instance::Create();

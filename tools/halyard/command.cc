@@ -58,7 +58,8 @@ void AddVendorLibsOption(CLI::App& app, ModelOptions& options) {
       [&options](int64_t count) {
         options.vendor_libs = count > 0 ? HY_VENDOR_LIBRARIES_RACE : HY_VENDOR_LIBRARIES_OFF;
       },
-      "Whether cuBLASLt's products race against generated kernels on CUDA devices (yes)"));
+      "Whether cuBLASLt's products and cuDNN's convolutions race against generated kernels on "
+      "CUDA devices (yes)"));
 }
 
 void AddIoPrecisionOption(CLI::App& app, ModelOptions& options) {

@@ -180,8 +180,8 @@ int WhyMissing(const hy::Instance& instance, const std::string& wanted) {
         std::printf("advice: %s\n", place.advice);
       if (wanted == "cuda") {
         std::printf(
-            "cuBLASLt, whose products race unless --no-vendor-libs is given, and cuDNN, named by: "
-            "HALYARD_CUBLASLT_LIBRARY, HALYARD_CUDNN_LIBRARY\n");
+            "cuBLASLt's products and cuDNN's convolutions race unless --no-vendor-libs is given; named "
+            "by: HALYARD_CUBLASLT_LIBRARY, HALYARD_CUDNN_LIBRARY\n");
       }
     }
     return kDone;

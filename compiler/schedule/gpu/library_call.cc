@@ -176,14 +176,20 @@ std::optional<LibraryPlan> PlanLibraryCall(const loop::Function& function, uint3
 std::vector<ScheduleRecord> LibrarySchedules(std::span<const ScheduleRecord> records,
                                              std::span<const GpuLibraryCall> proposals) {
   std::vector<ScheduleRecord> made;
-  const auto own = std::find_if(records.begin(), records.end(), [&](const ScheduleRecord& r) {
-    return (r.kind == ScheduleKind::kGpuMatrix || r.kind == ScheduleKind::kGpuTile) &&
-           r.tile.split == 1;
-  });
+  const auto find = [&](bool may_split) {
+    return std::find_if(records.begin(), records.end(), [&](const ScheduleRecord& r) {
+      return (r.kind == ScheduleKind::kGpuMatrix || r.kind == ScheduleKind::kGpuTile) &&
+             (may_split || r.tile.split == 1);
+    });
+  };
+  auto own = find(false);
+  if (own == records.end()) own = find(true);
   if (own == records.end()) return made;
   for (const GpuLibraryCall& proposal : proposals) {
     made.push_back(*own);
     made.back().kind = ScheduleKind::kGpuLibrary;
+    made.back().tile.split = 1;
+    made.back().joins = false;
     made.back().library = proposal.choice;
   }
   return made;

@@ -268,6 +268,37 @@ TEST(LibraryConvolution, CutsOffWhatTheLibraryLacks) {
   }
 }
 
+// Few results of long sums: over planes all of our schedules split them, and a kernel in whole sums
+// stands in.
+TEST(LibraryConvolution, StandsInWhereOursSplitTheirSums) {
+  Windows t;
+  t.images = 1, t.rows = t.columns = 14, t.channels = t.outputs = 256;
+  for (const bool is_planar : {false, true}) {
+    t.is_planar = is_planar;
+    ExprArena exprs;
+    const Result<loop::Function> function = loop::ParseFunction(WriteWindows(t), exprs);
+    ASSERT_TRUE(function.ok());
+    const Target target = GpuTargetOf("cuda-sm90");
+    const auto plan = PlanLibraryCall(*function, 0, target, nullptr);
+    ASSERT_TRUE(plan);
+    const auto records = EnumerateSchedules(*function, 0, target);
+    ASSERT_TRUE(records.ok());
+    for (const ScheduleRecord& record : *records) {
+      if (is_planar &&
+          (record.kind == ScheduleKind::kGpuMatrix || record.kind == ScheduleKind::kGpuTile)) {
+        EXPECT_GT(record.tile.split, 1) << FormatSchedule(record);
+      }
+    }
+    GpuLibraryCall proposal = plan->call;
+    proposal.choice = {91901, 7, 640, {1, 2}};
+    const auto made = LibrarySchedules(*records, {&proposal, 1});
+    ASSERT_EQ(made.size(), 1u);
+    const auto built = BuildKernel(*function, 0, made[0], target);
+    ASSERT_TRUE(built.ok()) << built.status().ToString();
+    EXPECT_EQ(built->library_calls.size(), 1u);
+  }
+}
+
 TEST(LibraryConvolution, LeavesOutWhatIsNone) {
   std::string why;
   // A plain product is one of the other library's.

@@ -233,9 +233,11 @@ TEST(LibraryMatmul, LeavesOutWhatIsNoProductOfMatrices) {
 }
 
 TEST(LibraryMatmul, StandInsAreWholeSums) {
-  ScheduleRecord split, own, library;
+  ScheduleRecord split, own, asynchronous;
   split.kind = own.kind = ScheduleKind::kGpuMatrix;
+  asynchronous.kind = ScheduleKind::kGpuWgmma;
   split.tile.split = 4;
+  split.joins = true;
   own.tile.m = 64;
   GpuLibraryCall proposal;
   proposal.choice.version = 130100;
@@ -245,7 +247,13 @@ TEST(LibraryMatmul, StandInsAreWholeSums) {
   EXPECT_EQ(made[0].kind, ScheduleKind::kGpuLibrary);
   EXPECT_EQ(made[0].tile, own.tile);
   EXPECT_EQ(made[0].library, proposal.choice);
-  EXPECT_TRUE(LibrarySchedules({&split, 1}, {&proposal, 1}).empty());
+  // Where all are split, the best of them without its split.
+  const std::vector<ScheduleRecord> all_split = {asynchronous, split};
+  const auto whole = LibrarySchedules(all_split, {&proposal, 1});
+  ASSERT_EQ(whole.size(), 1u);
+  EXPECT_EQ(whole[0].tile.split, 1);
+  EXPECT_FALSE(whole[0].joins);
+  EXPECT_TRUE(LibrarySchedules({&asynchronous, 1}, {&proposal, 1}).empty());
 }
 
 }  // namespace
