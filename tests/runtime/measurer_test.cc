@@ -37,14 +37,15 @@ void NoteRun(int64_t candidate) {
 
 // The indices that a kernel found in its binding, and what it takes for the bound of them.
 constexpr int64_t kIndices = 1000;
+int64_t g_index_count = kIndices;
 std::vector<std::vector<int64_t>> g_found;
 int64_t g_bound = 0;
 
 // A kernel of one binding that reports an index out of range as generated code does.
 void ReadIndices(const CpuDispatchArgs* args) {
   const auto* indices = static_cast<const int64_t*>(args->bindings[0]);
-  g_found.emplace_back(indices, indices + kIndices);
-  const int64_t largest = *std::max_element(indices, indices + kIndices);
+  g_found.emplace_back(indices, indices + g_index_count);
+  const int64_t largest = *std::max_element(indices, indices + g_index_count);
   if (largest < g_bound || args->error->state != 0) return;
   args->error->state = 1;
   args->error->reason = static_cast<uint32_t>(KernelErrorReason::kIndexOutOfRange);
@@ -237,6 +238,29 @@ TEST_F(MeasurerTest, IndicesAreBelowTheirBound) {
     for (const int64_t index : g_found[0]) ASSERT_TRUE(index >= 0 && index < bound) << index;
     EXPECT_GE(*std::max_element(g_found[0].begin(), g_found[0].end()), bound * 9 / 10 - 1);
   }
+}
+
+// Content that is larger than what the host makes is repeated to its end.
+TEST_F(MeasurerTest, LargeBuffersAreFilledToTheirEnd) {
+  const std::vector<uint8_t> image = CallingImage(1);
+  Measurer::Candidate candidate = Candidate(0);
+  candidate.code = image;
+  candidate.dispatches[0].scalars[1] = reinterpret_cast<int64_t>(&ReadIndices);
+  candidate.dispatches[0].buffers = {0};
+  g_index_count = (int64_t{5} << 16) + 3;  // 2.5 MiB and a little
+  g_found.clear();
+  g_bound = 300;
+  candidate.buffers = {{g_index_count * 8, DType::kI64, false, g_bound}};
+  HalMeasurer measurer(devices_, nullptr);
+  const auto medians = measurer.Measure(0, {&candidate, 1});
+  ASSERT_TRUE(medians.ok()) << medians.status().ToLine();
+  const std::vector<int64_t>& found = g_found.front();
+  for (size_t i = 0; i + 100 <= found.size(); i += 100) {
+    const auto [least, most] = std::minmax_element(&found[i], &found[i] + 100);
+    ASSERT_TRUE(*least >= 0 && *least < 100 && *most >= 200 && *most < g_bound) << i;
+  }
+  EXPECT_TRUE(std::equal(found.end() - 3, found.end(), found.begin()));
+  g_index_count = kIndices;
 }
 
 // Where it does not, zeros are tried; the caller goes without a race when these do not suit either.
