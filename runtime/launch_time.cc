@@ -12,6 +12,7 @@ namespace {
 // as one recording.
 constexpr int kMany = 4;
 constexpr int kChain = 64;  // of the recordings whose difference is what one more adds
+constexpr int kLead = 40;   // some 20 us of a GPU, in which a host submits a kernel
 constexpr double kWarmSeconds = 0.1;
 
 }  // namespace
@@ -21,22 +22,30 @@ double LaunchTime::Without(double seconds, int dispatches) {
   return std::max(seconds - launch, std::min(seconds, dispatches * step_seconds_));
 }
 
+double LaunchTime::WithoutLed(double seconds) {
+  if (!PrepareOnce().ok() || !empty_) return seconds;
+  return std::max(seconds - led_launch_seconds_, std::min(seconds, step_seconds_));
+}
+
 double LaunchTime::Of(int dispatches) {
-  if (!is_prepared_) {
-    is_prepared_ = true;
-    // Whoever times commands learns of a lost device from the next of them.
-    if (!Prepare().ok()) empty_.reset();
-  }
-  if (!empty_) return 0;
+  if (!PrepareOnce().ok() || !empty_) return 0;
   return dispatches < kMany ? one_launch_seconds_ : many_launch_seconds_;
 }
 
-void LaunchTime::Refresh() {
-  Of(1);
-  if (!empty_) return;
-  const Result<double> alone = MeasureEmpty(1);
-  if (!alone.ok()) return;
-  one_launch_seconds_ = std::min(one_launch_seconds_, std::max(0.0, *alone - step_seconds_));
+Status LaunchTime::Lead() {
+  HY_TRY(PrepareOnce());
+  if (!empty_) return OkStatus();
+  hal::SubmitInfo info;
+  info.commands = lead_.get();
+  return device_->Submit(0, info);
+}
+
+Status LaunchTime::PrepareOnce() {
+  if (is_prepared_) return OkStatus();
+  is_prepared_ = true;
+  // Whoever times commands learns of a lost device from the next of them.
+  if (!Prepare().ok()) empty_.reset();
+  return OkStatus();
 }
 
 Status LaunchTime::Prepare() {
@@ -47,17 +56,20 @@ Status LaunchTime::Prepare() {
   source.name = "empty";
   HY_ASSIGN(empty_, device_->LoadExecutable(source));
   HY_ASSIGN(semaphore_, device_->CreateSemaphore(0));
+  HY_ASSIGN(lead_, RecordEmpty(kLead));
   HY_ASSIGN(const double twice, MeasureEmpty(2 * kChain, kWarmSeconds));
   HY_ASSIGN(const double once, MeasureEmpty(kChain));
   step_seconds_ = std::max(0.0, (twice - once) / kChain);
   many_launch_seconds_ = std::max(0.0, once - kChain * step_seconds_);
   HY_ASSIGN(const double alone, MeasureEmpty(1));
   one_launch_seconds_ = std::max(0.0, alone - step_seconds_);
+  HY_ASSIGN(const double led, MeasureEmpty(1, 0, true));
+  led_launch_seconds_ = std::max(0.0, led - step_seconds_);
   return OkStatus();
 }
 
-Result<double> LaunchTime::MeasureEmpty(int dispatches, double warm_seconds) {
-  HY_ASSIGN(const Ref<hal::CommandBuffer> commands, device_->CreateCommandBuffer());
+Result<Ref<hal::CommandBuffer>> LaunchTime::RecordEmpty(int dispatches) {
+  HY_ASSIGN(Ref<hal::CommandBuffer> commands, device_->CreateCommandBuffer());
   hal::DispatchCommand command;
   command.executable = empty_.get();
   for (int64_t& extent : command.grid) extent = 1;
@@ -67,16 +79,26 @@ Result<double> LaunchTime::MeasureEmpty(int dispatches, double warm_seconds) {
     HY_TRY(commands->Barrier());
   }
   HY_TRY(commands->Finish());
+  return commands;
+}
+
+Result<double> LaunchTime::MeasureEmpty(int dispatches, double warm_seconds, bool is_led) {
+  HY_ASSIGN(const Ref<hal::CommandBuffer> commands, RecordEmpty(dispatches));
   SampleOptions options;
   options.min_count = 20;
   options.max_count = 50;
   options.seconds = 2e-3;
   options.warm_seconds = warm_seconds;
-  HY_ASSIGN(const Spread spread, Sample([&] { return RunOnce(*commands); }, options));
-  return spread.best;
+  HY_ASSIGN(const Spread spread, Sample([&] { return RunOnce(*commands, is_led); }, options));
+  return is_led ? spread.median : spread.best;
 }
 
-Result<double> LaunchTime::RunOnce(hal::CommandBuffer& commands) {
+Result<double> LaunchTime::RunOnce(hal::CommandBuffer& commands, bool is_led) {
+  if (is_led) {
+    hal::SubmitInfo lead;
+    lead.commands = lead_.get();
+    HY_TRY(device_->Submit(0, lead));
+  }
   const hal::SemaphorePoint wait{semaphore_.get(), value_}, signal{semaphore_.get(), value_ + 1};
   const auto time = MakeRef<hal::CommandTime>();
   hal::SubmitInfo info;

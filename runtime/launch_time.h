@@ -24,16 +24,22 @@ class LaunchTime {
   double Without(double seconds, int dispatches);
   // What is taken off.
   double Of(int dispatches);
-  // Measures the launch of one anew, in less than a millisecond. The least that was ever seen
-  // counts: a host that is slow for a moment launches later, and what is taken off too much is gone
-  // from the kernel.
-  void Refresh();
+  // Keeps the device busy for some microseconds, so that what is submitted right behind has reached
+  // it when its turn comes: the host's part of a launch, which depends on what the host did before,
+  // is not in its time then. Queue 0; nothing has to wait for it. Nothing where Without takes
+  // nothing off.
+  Status Lead();
+  // As Without for one dispatch that was submitted behind Lead.
+  double WithoutLed(double seconds);
 
  private:
-  // By the device's clock, of a submission of that many empty kernels: the least.
-  Result<double> MeasureEmpty(int dispatches, double warm_seconds = 0);
+  // By the device's clock, of a submission of that many empty kernels: the least, or of those
+  // behind a lead the median.
+  Result<double> MeasureEmpty(int dispatches, double warm_seconds = 0, bool is_led = false);
+  Result<Ref<hal::CommandBuffer>> RecordEmpty(int dispatches);
   Status Prepare();
-  Result<double> RunOnce(hal::CommandBuffer& commands);
+  Status PrepareOnce();
+  Result<double> RunOnce(hal::CommandBuffer& commands, bool is_led);
 
   Ref<hal::Device> device_;
   bool is_prepared_ = false;
@@ -42,6 +48,8 @@ class LaunchTime {
   uint64_t value_ = 0;
   double step_seconds_ = 0;  // that one more empty kernel adds
   double one_launch_seconds_ = 0;
+  double led_launch_seconds_ = 0;
+  Ref<hal::CommandBuffer> lead_;
   double many_launch_seconds_ = 0;  // of recordings that a device submits as one
 };
 

@@ -39,6 +39,10 @@ StepSize StepSizeOf(const SessionOptions& options) {
   return options.time_commands ? StepSize::kOneCommand : StepSize::kMany;
 }
 
+bool IsDispatch(const Recording::Step& step) {
+  return step.command != nullptr && step.command->kind == program::CommandKind::kDispatch;
+}
+
 Status BusyFailure() {
   return Busy("Another thread is using the session; a session serves one thread at a time.");
 }
@@ -516,6 +520,7 @@ Status Session::SubmitStep(uint32_t index, bool caller_waits) {
   info.ordering = ordering;
   info.commands = step.commands.get();
   if (info.commands != nullptr) info.bindings = device_bindings_[step.device];
+  if (profile_ && info.commands != nullptr && IsDispatch(step)) HY_TRY(LaunchOf(step).Lead());
   if (times_ != nullptr && info.commands != nullptr) {
     (*times_)[index] = MakeRef<hal::CommandTime>();
     info.time = (*times_)[index].get();
@@ -663,7 +668,7 @@ Status Session::Start(std::span<const CallTensor> inputs, std::span<const CallTe
     // Known before the run starts, which it would lengthen.
     std::set<uint32_t> devices;
     for (const Recording::Step& step : recording.steps) {
-      if (devices.insert(step.device).second) LaunchOf(step).Refresh();
+      if (devices.insert(step.device).second) LaunchOf(step).Of(1);
     }
     profile_ = std::make_shared<RunProfile>(recording, SymbolsOf(*recording.program));
   }
@@ -759,10 +764,9 @@ Status Session::TimeStep(uint32_t index, int64_t start_ns) {
   const Recording::Step& step = current_->steps[index];
   const hal::CommandTime* time = (*times_)[index].get();
   int64_t device_ns = time != nullptr ? time->nanoseconds() : -1;
-  if (device_ns > 0 && step.command != nullptr &&
-      step.command->kind == program::CommandKind::kDispatch) {
+  if (device_ns > 0 && IsDispatch(step)) {
     device_ns =
-        std::llround(LaunchOf(step).Without(static_cast<double>(device_ns) * 1e-9, 1) * 1e9);
+        std::llround(LaunchOf(step).WithoutLed(static_cast<double>(device_ns) * 1e-9) * 1e9);
   }
   profile_->AddStep(*current_, index, start_ns, submitted_ns, device_ns);
   return OkStatus();
