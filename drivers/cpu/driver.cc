@@ -36,7 +36,8 @@ class CpuDriver final : public hal::Driver {
     if (ordinal >= 1 && ordinal <= synthetic.size()) all = synthetic[ordinal - 1];
     all.insert(all.end(), options.begin(), options.end());
     HY_ASSIGN(CpuOptions parsed, ParseCpuOptions(all));
-    if (ordinal != 0 && parsed.synthetic == 0) {
+    // One device over one node each: the others have numbers of their own.
+    if (ordinal != 0 && parsed.synthetic == 0 && parsed.numa < 0) {
       return NotFound("There is no CPU device {}; there {}.", ordinal,
                       synthetic.empty() ? "is one" : fmt::format("are {}", synthetic.size() + 1));
     }
