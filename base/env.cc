@@ -85,6 +85,13 @@ constexpr EnvVarInfo kTable[] = {
      "accelerators with memory of their own. Their options are separated by `;`, as in "
      "`speed_percent=50&link_bytes_per_s=1000000000;memory_bytes=1000000`. They run on this "
      "machine's processors and are used only by those who name them."},
+    {EnvVar::kFirstProbe, "HALYARD_FIRST_PROBE_MS", "2000",
+     "Milliseconds that compiling for several devices spends, once, on measuring those that have "
+     "no "
+     "stored probe, so that placement need not guess. 0: nothing is measured but by `halyard "
+     "devices "
+     "--probe`.",
+     kNumber, 0, 600000},
 };
 
 const EnvVarInfo& InfoOf(EnvVar variable) { return kTable[static_cast<size_t>(variable)]; }

@@ -31,6 +31,7 @@ enum class EnvVar : uint8_t {
   kCudnnLibrary,
   kOneDnnLibrary,
   kSyntheticDevices,
+  kFirstProbe,
 };
 
 struct EnvVarInfo {

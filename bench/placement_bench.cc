@@ -182,9 +182,13 @@ class ModelBench {
   }
 
   Status Measure() {
+    // The first run behind another variant is not counted: where that one used the same GPU through
+    // another driver, the GPU changes from one to the other, which a program that runs again and
+    // again does not see.
     for (int round = -2; round < arguments_.rounds; ++round) {
       for (Variant& variant : variants_) {
         if (!variant.trial) continue;
+        HY_TRY_CONTEXT(variant.trial->WarmUp(), "running {}", variant.name);
         if (round == 0) variant.trial->ForgetTimes();
         HY_TRY_CONTEXT(variant.trial->Run(), "running {}", variant.name);
       }

@@ -618,11 +618,13 @@ typedef struct hy_compile_desc {
   /* HY_PRECISION_F16: f32 inputs and outputs of the model are f16 in the program, whatever `precision` says;
    * others keep their dtype. Values beyond 65504 become infinite. */
   hy_precision io_precision;
+  uint32_t no_first_probe; /* 1: devices that nobody measured are not measured shortly before a program is placed over
+                              several, as HALYARD_FIRST_PROBE_MS says */
 } hy_compile_desc;
 #define HY_COMPILE_DESC_INIT                                                                        \
   {sizeof(hy_compile_desc), HY_STRUCT_COMPILE_DESC, NULL, {NULL, 0}, NULL, 0, {NULL, 0}, NULL, NULL, 0, \
    NULL, 0, HY_POLICY_DEFAULT, 0, 0, 0, NULL, NULL, HY_PRECISION_AS_GIVEN, NULL, 0, NULL, 0, 0, 0, 0, NULL, \
-   HY_PRECISION_AS_GIVEN}
+   HY_PRECISION_AS_GIVEN, 0}
 
 /* Compiles, or finds the program in the cache. Opens the compiler library only when it compiles:
  * HY_UNAVAILABLE without it. Blocks; no lock is held meanwhile. Any thread. HY_INVALID_ARGUMENT when the

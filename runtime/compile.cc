@@ -18,6 +18,7 @@
 #include "runtime/fingerprint.h"
 #include "runtime/measurer.h"
 #include "runtime/memory_caps.h"
+#include "runtime/probe/first_probe.h"
 #include "runtime/probe/machine.h"
 #include "runtime/verify_plan.h"
 
@@ -179,6 +180,26 @@ Result<program::Program> CompileNow(const Instance& instance, const CompileJob& 
   HalMeasurer measurer(job.devices, cache, job.should_stop);
   if (job.options.tune) request.measurer = &measurer;
   std::vector<std::string> notes, opened_as;
+  std::string first_probe;
+  // Behind a pass that is left out or stopped, nothing is placed as it would be.
+  if (job.first_probe && cache != nullptr) {
+    Timer probe_timer;
+    FirstProbeJob probing;
+    for (const Ref<hal::Device>& device : job.devices) {
+      const auto& last = job.options.placement.last_resort;
+      if (std::find(last.begin(), last.end(), device->path()) == last.end()) {
+        probing.devices.push_back(device);
+      }
+    }
+    probing.cache_folder = instance.CacheFolder();
+    probing.cache = cache;
+    probing.should_stop = job.should_stop;
+    first_probe = ProbeAtFirstUse(probing);
+    if (!first_probe.empty()) {
+      instance.Log(LogLevel::kInfo, first_probe);
+      phases.push_back({"first probe", probe_timer.Seconds()});
+    }
+  }
   for (const Ref<hal::Device>& device : job.devices)
     opened_as.push_back(instance.OpenedAs(*device));
   const place::Machine machine = StoredMachine(
@@ -203,6 +224,7 @@ Result<program::Program> CompileNow(const Instance& instance, const CompileJob& 
     phases.push_back({"tune (within the above)", measurer.seconds()});
   }
   program::Program& program = result.program;
+  if (!first_probe.empty()) program.records.push_back({"placement", "machine", first_probe});
   for (const std::string& note : notes) program.records.push_back({"placement", "machine", note});
   program.content_hash = key;
   program.model_name = NameOf(job.source);

@@ -37,6 +37,7 @@ struct CompileJob {
   bool is_first = true;      // warnings of the model and of its placement are lines of the log
   bool verify_plan = false;  // runtime/verify_plan.h
   bool replan = false;       // not from the cache
+  bool first_probe = true;   // runtime/probe/first_probe.h, as long as the environment says
   std::function<void(std::string_view phase, double fraction)> progress;  // may be empty
   std::function<bool()> should_stop;  // as CompileRequest's; of this call alone, like progress
 };

@@ -59,6 +59,8 @@ Result<TrialRun> TrialRun::Make(std::shared_ptr<LoadedProgram> program,
   return trial;
 }
 
+Status TrialRun::WarmUp() { return session_->Run(inputs_, outputs_, results_); }
+
 Status TrialRun::Run() {
   const auto start = std::chrono::steady_clock::now();
   HY_TRY(session_->Run(inputs_, outputs_, results_));

@@ -26,6 +26,8 @@ class TrialRun {
 
   // One run, its time noted: from host memory to host memory.
   Status Run();
+  // One run whose time is not noted.
+  Status WarmUp();
   void ForgetTimes() { seconds_.clear(); }
   // Of the runs since then; at least one.
   double MedianSeconds() const;

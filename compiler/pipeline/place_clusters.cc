@@ -31,9 +31,6 @@ using graph::Node;
 using graph::NodeId;
 using graph::ValueId;
 
-// The interpreter evaluates in double, element by element.
-constexpr double kInterpretedSeconds = 5e-8;  // per scalar op or element
-constexpr double kInterpretedStart = 2e-5;
 // A plan that was made without knowing what fuses stays where it is predicted to win more than
 // this.
 constexpr double kFusedMargin = 0.01;
@@ -241,10 +238,8 @@ class ProblemMaker {
     if (!lowered.ok()) {
       // The interpreter is on the host.
       if (host_ == kNone || device == host_) {
-        cost->seconds =
-            kInterpretedStart + kInterpretedSeconds * std::max(work.flops, work.bytes / 4);
-        cost->sigma = 1;
-        cost->source = place::Source::kDefault;
+        *cost = place::InterpretedCost(host_ == kNone ? nullptr : &problem_.machine.devices[host_],
+                                       work);
         return OkStatus();
       }
       cost->reason = place::Reason::kOp;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "compiler/place/timings.h"
 
@@ -83,14 +84,18 @@ Status ApplyWishes(const Problem& problem, uint32_t index, const std::vector<Con
   return Unimplemented("No device can run '{}' ({}).", item.name, reasons);
 }
 
-TransferTable MakeTable(const TransferModel& model, uint32_t devices, int64_t bytes, double times) {
+// `home_device`: what `is_output` brings there only has to reach the caller's memory; no kernel of
+// the device follows. kNone: there is none.
+TransferTable MakeTable(const TransferModel& model, uint32_t devices, uint32_t home_device,
+                        const Tensor& tensor) {
   TransferTable table;
   table.width = devices + 1;
-  const auto scale = [times](double seconds) { return ToTicks(seconds * times); };
+  const auto scale = [&](double seconds) { return ToTicks(seconds * tensor.executions); };
   for (uint32_t from = 0; from <= devices; ++from) {
     for (uint32_t to = 0; to <= devices; ++to) {
+      const bool is_end = to == devices || (tensor.is_output && to == home_device && from != to);
       TransferCost cost =
-          model.Estimate(from == devices ? kNone : from, to == devices ? kNone : to, bytes);
+          model.Estimate(from == devices ? kNone : from, is_end ? kNone : to, tensor.bytes);
       table.sync.push_back(scale(cost.sync_seconds));
       table.copy.push_back(scale(cost.copy_seconds));
       table.engines.push_back(std::move(cost.engines));
@@ -252,7 +257,7 @@ Result<Core> BuildCore(const Problem& problem, const std::vector<bool>& closed,
   }
 
   core.touching.resize(core.units);
-  std::map<std::pair<int64_t, double>, uint32_t> table_of;
+  std::map<std::tuple<int64_t, double, bool>, uint32_t> table_of;
   for (uint32_t t = 0; t < problem.tensors.size(); ++t) {
     const Tensor& tensor = problem.tensors[t];
     CoreTensor out;
@@ -266,10 +271,11 @@ Result<Core> BuildCore(const Problem& problem, const std::vector<bool>& closed,
     out.consumers.erase(std::unique(out.consumers.begin(), out.consumers.end()),
                         out.consumers.end());
     if (out.consumers.empty() && (!out.is_output || out.producer == kNone)) continue;
-    const auto [entry, is_new] = table_of.try_emplace({tensor.bytes, tensor.executions},
-                                                      static_cast<uint32_t>(core.tables.size()));
+    const auto [entry, is_new] =
+        table_of.try_emplace({tensor.bytes, tensor.executions, tensor.is_output},
+                             static_cast<uint32_t>(core.tables.size()));
     if (is_new) {
-      core.tables.push_back(MakeTable(model, core.devices, tensor.bytes, tensor.executions));
+      core.tables.push_back(MakeTable(model, core.devices, model.home_device(), tensor));
     }
     out.table = entry->second;
     const auto index = static_cast<uint32_t>(core.tensors.size());

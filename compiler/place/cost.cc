@@ -16,6 +16,12 @@ constexpr double kRooflineSigma = 0.4;
 constexpr size_t kFewestSamples = 2, kManySamples = 8;
 constexpr double kLowestFitSigma = 0.05;
 
+// The interpreter where nothing was measured.
+constexpr double kInterpretedStart = 2e-5;
+constexpr double kInterpretedUnit = 2e-8;
+// Of one class some ops take several times as long as others.
+constexpr double kInterpretedSigma = 0.5;
+
 // How a GPU multiplies 16-bit numbers, as compiler/schedule/gpu/contraction_cost.cc has it in
 // detail: tiles of results, one workgroup each, the smaller the less of the rate they reach; one
 // step along the sum takes a workgroup its time however small the tile is; long sums are cut into
@@ -189,6 +195,26 @@ Cost EstimateCost(const Device& device, const Work& work, const std::optional<Ti
       return cost;
     }
   }
+  return cost;
+}
+
+Cost InterpretedCost(const Device* host, const Work& work) {
+  Cost cost;
+  const double units = work.InterpretedUnits();
+  if (host != nullptr) {
+    for (const OpClass c : {work.op_class, OpClass::kPointwise}) {
+      for (const InterpretedRate& rate : host->interpreted) {
+        if (rate.op_class != c) continue;
+        cost.seconds = rate.start_seconds.value + units * rate.unit_seconds.value;
+        cost.sigma = c == work.op_class ? kInterpretedSigma : 1;
+        cost.source = Source::kFitted;
+        return cost;
+      }
+    }
+  }
+  cost.seconds = kInterpretedStart + kInterpretedUnit * units;
+  cost.sigma = 1;
+  cost.source = Source::kDefault;
   return cost;
 }
 

@@ -24,6 +24,10 @@ Number Roofline(const Device& device, const Work& work);
 // `timing`: what the timing cache knows of this cluster there. Feasibility is the caller's.
 Cost EstimateCost(const Device& device, const Work& work, const std::optional<Timing>& timing);
 
+// Of work that the interpreter does on `host`: what a probe measured of the class, or of pointwise
+// ops; a default otherwise. `host` may be null.
+Cost InterpretedCost(const Device* host, const Work& work);
+
 struct Sample {
   Work work;
   double seconds = 0;  // measured; samples that are not above 0 are left out

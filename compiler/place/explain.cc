@@ -126,7 +126,9 @@ void AddTransfers(const Problem& problem, const Core& core, const Assignment& at
     to.erase(std::unique(to.begin(), to.end()), to.end());
     for (const uint32_t device : to) {
       if (device == from) continue;
-      const TransferCost cost = model.Estimate(from, device, source.bytes);
+      // As in the core: an output ends in the caller's memory.
+      const bool is_end = source.is_output && device == core.home;
+      const TransferCost cost = model.Estimate(from, is_end ? kNone : device, source.bytes);
       if (cost.seconds() == 0) continue;  // the input is there already
       plan->transfers.push_back({tensor.tensor, from, device, source.bytes,
                                  cost.seconds() * source.executions, cost.source, cost.path});

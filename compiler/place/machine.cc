@@ -47,6 +47,14 @@ Status CheckDevice(const Device& device, size_t memory_count) {
   HY_TRY(CheckCount(device.rates.size(), kMaxEntries, fmt::format("rates of {}", who)));
   HY_TRY(CheckCount(device.levels.size(), kMaxEntries, fmt::format("memory levels of {}", who)));
   HY_TRY(CheckCount(device.fits.size(), kMaxEntries, fmt::format("fits of {}", who)));
+  HY_TRY(CheckCount(device.interpreted.size(), kMaxEntries,
+                    fmt::format("interpreted classes of {}", who)));
+  for (const InterpretedRate& rate : device.interpreted) {
+    const std::string what =
+        fmt::format("of interpreted {} ops of {}", FormatOpClass(rate.op_class), who);
+    HY_TRY(CheckNumber(rate.start_seconds, 0, kMaxSeconds, "The start time " + what));
+    HY_TRY(CheckNumber(rate.unit_seconds, 0, kMaxSeconds, "The time of a unit " + what));
+  }
   for (const Rate& rate : device.rates) {
     HY_TRY(CheckNumber(rate.flops_per_second, 1, kMaxRate,
                        fmt::format("The {} rate in {} of {}", FormatOpClass(rate.op_class),
@@ -89,17 +97,21 @@ Status CheckLink(const Link& link, size_t memory_count) {
   }
   const std::string what = fmt::format("The link from memory {} to memory {}", link.from, link.to);
   HY_TRY(CheckNumber(link.latency_seconds, 0, kMaxSeconds, fmt::format("{}: the latency", what)));
+  HY_TRY(CheckNumber(link.crossing_seconds, 0, kMaxSeconds, fmt::format("{}: the crossing", what)));
   HY_TRY(CheckReal(link.sigma, 0, 10, fmt::format("{}: the sigma", what)));
   if (link.curve.empty()) return InvalidArgument("{} has no bandwidth.", what);
   HY_TRY(CheckCount(link.curve.size(), kMaxEntries, "points in a link's curve"));
-  int64_t before = 0;
-  for (const CurvePoint& point : link.curve) {
-    if (point.bytes <= before) {
-      return InvalidArgument("{}: the point of {} bytes stands after that of {}.", what,
-                             point.bytes, before);
+  HY_TRY(CheckCount(link.caller_curve.size(), kMaxEntries, "points in a link's curve"));
+  for (const auto* curve : {&link.curve, &link.caller_curve}) {
+    int64_t before = 0;
+    for (const CurvePoint& point : *curve) {
+      if (point.bytes <= before) {
+        return InvalidArgument("{}: the point of {} bytes stands after that of {}.", what,
+                               point.bytes, before);
+      }
+      HY_TRY(CheckReal(point.bytes_per_second, 1, kMaxRate, fmt::format("{}: a bandwidth", what)));
+      before = point.bytes;
     }
-    HY_TRY(CheckReal(point.bytes_per_second, 1, kMaxRate, fmt::format("{}: a bandwidth", what)));
-    before = point.bytes;
   }
   return OkStatus();
 }

@@ -82,6 +82,15 @@ struct Fit {
   friend bool operator==(const Fit&, const Fit&) = default;
 };
 
+// What the interpreter takes for an op of a class on the host: `start_seconds`, and `unit_seconds`
+// for each unit of Work::InterpretedUnits.
+struct InterpretedRate {
+  OpClass op_class = OpClass::kPointwise;
+  Number start_seconds;
+  Number unit_seconds;
+  friend bool operator==(const InterpretedRate&, const InterpretedRate&) = default;
+};
+
 struct Device {
   std::string name;      // as in program::Device: "cpu:0"
   std::string identity;  // model, UUID and driver; numbers of another identity are not used
@@ -95,6 +104,7 @@ struct Device {
   std::vector<Rate> rates;
   std::vector<Level> levels;  // the smallest first; the last is the memory itself
   std::vector<Fit> fits;
+  std::vector<InterpretedRate> interpreted;  // of the host; what has no class here is a default
   friend bool operator==(const Device&, const Device&) = default;
 };
 
@@ -129,11 +139,21 @@ struct Link {
   uint32_t engine = 0;
   bool is_verified = false;  // a probe moved bytes over it and found them whole
   Number latency_seconds;
+  // What a value of a few KiB takes from the end of a kernel on a device of the one memory to the
+  // start of a kernel on a device of the other, as programs run: threads that wake up, submissions
+  // and the copy. 0: not measured, waits and submissions of both devices stand for it.
+  Number crossing_seconds;
   std::vector<CurvePoint> curve;  // ascending in bytes, not empty
+  // Of inputs and outputs of a run, which the host copies between the caller's memory and
+  // page-locked memory, with that copy; of links of the home memory. Empty: as `curve`.
+  std::vector<CurvePoint> caller_curve;
   Source source = Source::kDefault;
   double sigma = 0.6;
   friend bool operator==(const Link&, const Link&) = default;
 };
+
+// Of the value whose crossing is measured.
+inline constexpr int64_t kCrossingBytes = 8 << 10;
 
 struct Machine {
   uint64_t snapshot = 0;  // 0: defaults only; a probe or a replan counts up

@@ -99,6 +99,14 @@ Result<bool> ReadOfDevice(LineReader& in, Device* device) {
     HY_ASSIGN(level.bytes, in.Integer(0, kMaxBytes));
     HY_TRY(ReadNumber(in, &level.bytes_per_second));
     device->levels.push_back(std::move(level));
+  } else if (in.TryWord("interpreted")) {
+    InterpretedRate rate;
+    HY_ASSIGN(rate.op_class, ReadOpClass(in));
+    HY_TRY(in.Expect("start"));
+    HY_TRY(ReadNumber(in, &rate.start_seconds));
+    HY_TRY(in.Expect("unit"));
+    HY_TRY(ReadNumber(in, &rate.unit_seconds));
+    device->interpreted.push_back(rate);
   } else if (in.TryWord("fit")) {
     HY_TRY(ReadFit(in, device));
   } else {
@@ -106,6 +114,14 @@ Result<bool> ReadOfDevice(LineReader& in, Device* device) {
   }
   HY_TRY(in.ExpectLineEnd());
   return true;
+}
+
+Status ReadPoint(LineReader& in, std::vector<CurvePoint>* curve) {
+  CurvePoint point;
+  HY_ASSIGN(point.bytes, in.Integer(1, kMaxBytes));
+  HY_ASSIGN(point.bytes_per_second, in.Real());
+  curve->push_back(point);
+  return OkStatus();
 }
 
 Status ReadLink(LineReader& in, Link* link) {
@@ -119,15 +135,12 @@ Status ReadLink(LineReader& in, Link* link) {
   link->is_verified = verified != 0;
   HY_TRY(in.Expect("latency"));
   HY_TRY(ReadNumber(in, &link->latency_seconds));
+  if (in.TryWord("crossing")) HY_TRY(ReadNumber(in, &link->crossing_seconds));
   HY_TRY(in.Expect("curve"));
   HY_ASSIGN(link->source, ReadSource(in));
   HY_ASSIGN(link->sigma, in.Real());
-  while (!in.AtLineEnd()) {
-    CurvePoint point;
-    HY_ASSIGN(point.bytes, in.Integer(1, kMaxBytes));
-    HY_ASSIGN(point.bytes_per_second, in.Real());
-    link->curve.push_back(point);
-  }
+  while (!in.AtLineEnd() && !in.TryWord("caller")) HY_TRY(ReadPoint(in, &link->curve));
+  while (!in.AtLineEnd()) HY_TRY(ReadPoint(in, &link->caller_curve));
   return OkStatus();
 }
 
@@ -157,6 +170,10 @@ std::string FormatMachine(const Machine& machine) {
       fmt::format_to(to, "  level {} {} {}\n", QuoteText(level.name), level.bytes,
                      FormatNumber(level.bytes_per_second));
     }
+    for (const InterpretedRate& rate : device.interpreted) {
+      fmt::format_to(to, "  interpreted {} start {} unit {}\n", FormatOpClass(rate.op_class),
+                     FormatNumber(rate.start_seconds), FormatNumber(rate.unit_seconds));
+    }
     for (const Fit& fit : device.fits) {
       fmt::format_to(to, "  fit {} {}", FormatOpClass(fit.op_class), fit.sigma);
       for (const FitPoint& point : fit.points) {
@@ -166,10 +183,18 @@ std::string FormatMachine(const Machine& machine) {
     }
   }
   for (const Link& link : machine.links) {
-    fmt::format_to(to, "link {} {} {} engine {} verified {} latency {} curve {} {}", link.from,
-                   link.to, FormatPathKind(link.path), link.engine, link.is_verified ? 1 : 0,
-                   FormatNumber(link.latency_seconds), FormatSource(link.source), link.sigma);
+    fmt::format_to(to, "link {} {} {} engine {} verified {} latency {}", link.from, link.to,
+                   FormatPathKind(link.path), link.engine, link.is_verified ? 1 : 0,
+                   FormatNumber(link.latency_seconds));
+    if (link.crossing_seconds.value > 0) {
+      fmt::format_to(to, " crossing {}", FormatNumber(link.crossing_seconds));
+    }
+    fmt::format_to(to, " curve {} {}", FormatSource(link.source), link.sigma);
     for (const CurvePoint& point : link.curve) {
+      fmt::format_to(to, " {} {}", point.bytes, point.bytes_per_second);
+    }
+    if (!link.caller_curve.empty()) out += " caller";
+    for (const CurvePoint& point : link.caller_curve) {
       fmt::format_to(to, " {} {}", point.bytes, point.bytes_per_second);
     }
     out += '\n';

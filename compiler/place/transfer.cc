@@ -7,8 +7,8 @@
 
 namespace halyard::place {
 
-double BandwidthAt(const Link& link, int64_t bytes) {
-  const auto& curve = link.curve;
+double BandwidthAt(const Link& link, int64_t bytes, bool is_callers) {
+  const auto& curve = is_callers && !link.caller_curve.empty() ? link.caller_curve : link.curve;
   if (bytes <= curve.front().bytes) return curve.front().bytes_per_second;
   if (bytes >= curve.back().bytes) return curve.back().bytes_per_second;
   const auto above = std::find_if(curve.begin(), curve.end(),
@@ -39,8 +39,9 @@ TransferCost TransferModel::Estimate(uint32_t from, uint32_t to, int64_t bytes) 
     variance += std::pow(number.value * number.sigma, 2);
     out.source = std::min(out.source, number.source);
   };
-  if (from != kNone) add_sync(machine_.devices[from].wait_seconds);
-  if (to != kNone) add_sync(machine_.devices[to].submit_seconds);
+  // Where crossings of all links on the way were measured, the rest of them beside the copies.
+  double crossings = -1;
+  double crossing_variance = 0;
   if (source != target && bytes > 0) {
     // Bellman and Ford's shortest path: few memories, few links.
     const size_t count = machine_.memories.size();
@@ -50,8 +51,10 @@ TransferCost TransferModel::Estimate(uint32_t from, uint32_t to, int64_t bytes) 
     for (size_t round = 0; round + 1 < count; ++round) {
       bool changed = false;
       for (const Link& link : machine_.links) {
+        const bool is_callers =
+            (from == kNone && link.from == source) || (to == kNone && link.to == target);
         const double seconds = best[link.from] + link.latency_seconds.value +
-                               static_cast<double>(bytes) / BandwidthAt(link, bytes);
+                               static_cast<double>(bytes) / BandwidthAt(link, bytes, is_callers);
         if (seconds < best[link.to]) {
           best[link.to] = seconds;
           last[link.to] = &link;
@@ -65,6 +68,13 @@ TransferCost TransferModel::Estimate(uint32_t from, uint32_t to, int64_t bytes) 
     for (uint32_t at = target; at != source && last[at] != nullptr; at = last[at]->from) {
       const Link& link = *last[at];
       const double seconds = best[at] - best[link.from];
+      if (from != kNone && to != kNone && (crossings >= 0 || at == target)) {
+        // The latency of a copy is in it; the bytes are so few that they are left there, too.
+        const Number& crossing = link.crossing_seconds;
+        const double rest = std::max(0.0, crossing.value - link.latency_seconds.value);
+        crossings = crossing.value > 0 ? std::max(crossings, 0.0) + rest : -1;
+        crossing_variance += std::pow(crossing.value * crossing.sigma, 2);
+      }
       variance += std::pow(seconds * std::max(link.sigma, link.latency_seconds.sigma), 2);
       out.source = std::min({out.source, link.source, link.latency_seconds.source});
       out.engines.push_back(link.engine);
@@ -72,6 +82,14 @@ TransferCost TransferModel::Estimate(uint32_t from, uint32_t to, int64_t bytes) 
       slowest = std::max(slowest, seconds);
     }
     std::reverse(out.engines.begin(), out.engines.end());
+  }
+  if (crossings >= 0) {
+    out.sync_seconds = crossings;
+    out.is_crossing_measured = true;
+    variance += crossing_variance;
+  } else {
+    if (from != kNone) add_sync(machine_.devices[from].wait_seconds);
+    if (to != kNone) add_sync(machine_.devices[to].submit_seconds);
   }
   out.sigma_seconds = std::sqrt(variance);
   return out;

@@ -10,13 +10,15 @@
 
 namespace halyard::place {
 
-// Bytes per second of a link for a transfer of that size.
-double BandwidthAt(const Link& link, int64_t bytes);
+// Bytes per second of a link for a transfer of that size; `is_callers`: from or to the caller's
+// memory.
+double BandwidthAt(const Link& link, int64_t bytes, bool is_callers = false);
 
 struct TransferCost {
   double sync_seconds = 0;  // the destination's queue learns that the source's is done
   double copy_seconds = 0;  // the links are busy; infinite where no way leads there
   double sigma_seconds = 0;
+  bool is_crossing_measured = false;  // sync_seconds is what a probe of such programs found
   Source source = Source::kMeasured;  // the least trusted of the numbers used
   PathKind path = PathKind::kNative;  // of the slowest hop
   std::vector<uint32_t> engines;      // busy during the copy

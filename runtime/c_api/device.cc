@@ -320,6 +320,7 @@ hy_result hy_devices_probe(hy_instance_t* instance, hy_device_t* const* devices,
       HY_REQUIRE(devices[i]);
       opened.push_back(devices[i]->device);
     }
+    if (auto home = instance->instance->OpenDevice("cpu:0"); home.ok()) options.home = *home;
     std::vector<std::string> notes;
     HY_ASSIGN(const ProbeReport report, OnDeepStack([&] {
                 return ProbeOrLoad(opened, options, instance->instance->CacheFolder(), d.again != 0,

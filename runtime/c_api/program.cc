@@ -115,6 +115,7 @@ Status ReadPlacement(const hy_compile_desc& d, CompileJob& job) {
   }
   job.verify_plan = d.verify_plan != 0;
   job.replan = d.replan != 0;
+  job.first_probe = d.no_first_probe == 0;
   return OkStatus();
 }
 

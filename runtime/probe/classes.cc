@@ -120,6 +120,7 @@ Status ProbeClasses(Prober& prober) {
     prober.LeaveOut();
     return OkStatus();
   }
+  if (prober.is_host()) HY_TRY(ProbeInterpreter(prober));
   for (const Kernel& kernel : kKernels) {
     if (!prober.Begins(kernel.what)) continue;
     auto reading = TimeClass(prober, kernel.graph());

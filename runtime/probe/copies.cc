@@ -15,6 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kSmallest = 4 << 10;
 constexpr int64_t kLargest = 256 << 20;
+constexpr int64_t kLargestOfShort = 1 << 20;
 constexpr int64_t kStep = 4;
 
 // Copies on the queues of one device, each waited for.
@@ -66,7 +67,7 @@ Status ProbeWay(Prober& prober, const Way& way, int64_t largest) {
       return std::chrono::duration<double>(Clock::now() - start).count();
     };
     SampleOptions sampling;
-    sampling.seconds = 0.02;
+    sampling.seconds = prober.options().is_short ? 0.005 : 0.02;
     auto seconds = Sample(operation, sampling);
     if (!seconds.ok()) return prober.Note("copy", seconds.status());
     Reading reading;
@@ -82,8 +83,9 @@ Status ProbeWay(Prober& prober, const Way& way, int64_t largest) {
 }
 
 // The largest step that `share` of the memory holds.
-int64_t LargestFor(int64_t available, int64_t share) {
-  int64_t bytes = kLargest;
+int64_t LargestFor(const Prober& prober, int64_t share) {
+  const int64_t available = prober.available_bytes();
+  int64_t bytes = prober.options().is_short ? kLargestOfShort : kLargest;
   while (bytes > kSmallest && bytes * share > available) bytes /= kStep;
   return bytes;
 }
@@ -106,7 +108,7 @@ bool Equal(const uint8_t* a, const uint8_t* b, int64_t bytes) {
 // The host's memory under the CPU device: copies inside it.
 Status ProbeHost(Prober& prober) {
   hal::Device& device = prober.device();
-  const int64_t largest = LargestFor(prober.available_bytes(), 8);
+  const int64_t largest = LargestFor(prober, 8);
   HY_ASSIGN(auto a, device.AllocateBuffer(hal::MemoryKind::kDevice, largest));
   HY_ASSIGN(auto b, device.AllocateBuffer(hal::MemoryKind::kDevice, largest));
   HY_ASSIGN(Copier copier, Copier::Make(device));
@@ -128,7 +130,7 @@ Status ProbeHost(Prober& prober) {
 Status ProbeCopies(Prober& prober) {
   if (prober.is_host()) return ProbeHost(prober);
   hal::Device& device = prober.device();
-  const int64_t largest = LargestFor(prober.available_bytes(), 8);
+  const int64_t largest = LargestFor(prober, 8);
   const uint32_t queue = device.queue_count() - 1;  // one for copies where there is one
   HY_ASSIGN(Copier copier, Copier::Make(device));
   HY_ASSIGN(auto a, device.AllocateBuffer(hal::MemoryKind::kDevice, largest));
@@ -181,14 +183,18 @@ Status ProbeCopies(Prober& prober) {
        },
        [&](int64_t bytes) { return holds_pattern(b, bytes); }},
   };
-  for (const Way& way : ways) HY_TRY(ProbeWay(prober, way, largest));
+  for (const Way& way : ways) {
+    // Placement takes its links from the others.
+    const bool is_inside = way.from == way.to;
+    if (!is_inside || !prober.options().is_short) HY_TRY(ProbeWay(prober, way, largest));
+  }
   return OkStatus();
 }
 
 Status ProbeLink(Prober& prober, hal::Device& target) {
   hal::Device& source = prober.device();
   HY_ASSIGN(const hal::LinkInfo link, source.LinkTo(target));
-  const int64_t largest = std::min<int64_t>(LargestFor(prober.available_bytes(), 8), 64 << 20);
+  const int64_t largest = std::min<int64_t>(LargestFor(prober, 8), 64 << 20);
   HY_ASSIGN(Copier here, Copier::Make(source));
   HY_ASSIGN(Copier there, Copier::Make(target));
   HY_ASSIGN(auto from, source.AllocateBuffer(hal::MemoryKind::kDevice, largest));

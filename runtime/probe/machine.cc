@@ -5,6 +5,7 @@
 #include <cctype>
 #include <map>
 #include <set>
+#include <span>
 
 #include "compiler/place/cost.h"
 #include "runtime/probe/store.h"
@@ -131,9 +132,9 @@ void SetLevels(const DeviceProbe& probe, place::Device* device) {
   device->levels = std::move(levels);
 }
 
-// Latency from the smallest copy; bandwidth of the larger ones without it.
-bool FillLink(const DeviceProbe& probe, const std::string& from, const std::string& to,
-              place::Link* link) {
+// Those that were measured, by rising size.
+std::vector<const Reading*> FindCopies(const DeviceProbe& probe, const std::string& from,
+                                       const std::string& to) {
   std::vector<const Reading*> copies;
   for (const Reading& reading : probe.readings) {
     if (reading.kind == ReadingKind::kCopy && reading.from == from && reading.to == to &&
@@ -141,28 +142,84 @@ bool FillLink(const DeviceProbe& probe, const std::string& from, const std::stri
       copies.push_back(&reading);
     }
   }
-  if (copies.size() < 2) return false;
   std::sort(copies.begin(), copies.end(),
             [](const Reading* a, const Reading* b) { return a->bytes < b->bytes; });
-  const double latency = copies.front()->seconds.median;
+  return copies;
+}
+
+// What copies take beyond the latency; where that is little of it, the difference is noise.
+std::vector<place::CurvePoint> CurveOf(std::span<const Reading* const> copies, double latency) {
   std::vector<place::CurvePoint> curve;
+  for (const Reading* copy : copies) {
+    const double rest = copy->seconds.median - latency;
+    if (rest >= 0.2 * latency) {
+      curve.push_back({copy->bytes, static_cast<double>(copy->bytes) / rest});
+    }
+  }
+  return curve;
+}
+
+// Latency from the smallest copy; bandwidth of the larger ones without it.
+bool FillLink(const DeviceProbe& probe, const std::string& from, const std::string& to,
+              place::Link* link) {
+  const std::vector<const Reading*> copies = FindCopies(probe, from, to);
+  if (copies.size() < 2) return false;
+  const double latency = copies.front()->seconds.median;
+  std::vector<place::CurvePoint> curve = CurveOf(copies, latency);
+  if (curve.empty()) return false;
   double sigma = SigmaOf(copies.front()->seconds);
   bool is_verified = true;
   for (const Reading* copy : copies) {
     is_verified &= copy->is_verified;
-    const double rest = copy->seconds.median - latency;
-    // Below that the difference is noise.
-    if (rest < 0.2 * latency) continue;
-    curve.push_back({copy->bytes, static_cast<double>(copy->bytes) / rest});
-    sigma = std::max(sigma, SigmaOf(copy->seconds));
+    if (copy->bytes >= curve.front().bytes) sigma = std::max(sigma, SigmaOf(copy->seconds));
   }
-  if (curve.empty()) return false;
   link->latency_seconds = NumberOf(latency, copies.front()->seconds);
   link->curve = std::move(curve);
   link->is_verified = is_verified;
   link->source = place::Source::kMeasured;
   link->sigma = std::min(sigma, 1.0);
   return true;
+}
+
+// With the host's copy between the caller's memory and page-locked memory.
+void SetCallerCurve(const DeviceProbe& probe, const std::string& from, const std::string& to,
+                    place::Link* link) {
+  link->caller_curve = CurveOf(FindCopies(probe, from, to), link->latency_seconds.value);
+}
+
+// Of each class the time of the smallest evaluation, and of the largest what each unit more takes.
+void SetInterpreted(const DeviceProbe& probe, place::Device* device) {
+  for (size_t c = 0; c < place::kOpClassCount; ++c) {
+    const auto op_class = static_cast<place::OpClass>(c);
+    const Reading *small = nullptr, *large = nullptr;
+    const auto units = [](const Reading& reading) {
+      place::Work work;
+      work.flops = reading.operations;
+      work.bytes = static_cast<double>(reading.bytes);
+      return work.InterpretedUnits();
+    };
+    for (const Reading& reading : probe.readings) {
+      if (reading.kind != ReadingKind::kInterpreted ||
+          reading.op_class != place::FormatOpClass(op_class) || reading.seconds.median <= 0) {
+        continue;
+      }
+      if (small == nullptr || units(reading) < units(*small)) small = &reading;
+      if (large == nullptr || units(reading) > units(*large)) large = &reading;
+    }
+    if (small == nullptr || units(*large) <= units(*small)) continue;
+    const double more = std::max(0.0, large->seconds.median - small->seconds.median);
+    device->interpreted.push_back(
+        {op_class, NumberOf(small->seconds.median, small->seconds),
+         NumberOf(more / (units(*large) - units(*small)), large->seconds)});
+  }
+}
+
+// From the device's memory to that of another device, and back: a crossing is half of both.
+void SetCrossing(const DeviceProbe& probe, const std::string& other, place::Link* link) {
+  for (const Reading& reading : probe.readings) {
+    if (reading.kind != ReadingKind::kCrossing || reading.to != other) continue;
+    link->crossing_seconds = NumberOf(reading.seconds.median, reading.seconds);
+  }
 }
 
 }  // namespace
@@ -182,6 +239,7 @@ place::Machine MeasuredMachine(const place::Machine& defaults, const ProbeReport
     SetRates(*probe, &device);  // each dtype by itself
     if ((probe->lacks & kBandwidth) == 0) SetLevels(*probe, &device);
     SetFits(*probe, &device);
+    SetInterpreted(*probe, &device);
     if (device.memory != machine.home && (probe->lacks & kCopies) == 0) {
       by_memory[device.memory] = probe;
     }
@@ -206,11 +264,25 @@ place::Machine MeasuredMachine(const place::Machine& defaults, const ProbeReport
     const auto from = by_memory.find(link.from), to = by_memory.find(link.to);
     // Values move between a session's memory and the device through page-locked blocks.
     if (link.from == machine.home && to != by_memory.end()) {
-      if (FillLink(*to->second, "pinned", "device", &link)) link.path = place::PathKind::kPinned;
+      if (FillLink(*to->second, "pinned", "device", &link)) {
+        link.path = place::PathKind::kPinned;
+        SetCallerCurve(*to->second, "pageable", "device", &link);
+      }
     } else if (link.to == machine.home && from != by_memory.end()) {
-      if (FillLink(*from->second, "device", "pinned", &link)) link.path = place::PathKind::kPinned;
+      if (FillLink(*from->second, "device", "pinned", &link)) {
+        link.path = place::PathKind::kPinned;
+        SetCallerCurve(*from->second, "device", "pageable", &link);
+      }
     } else if (from != by_memory.end() && to != by_memory.end()) {
       FillLink(*from->second, "device", to->second->path, &link);
+    }
+    for (const place::Device& a : machine.devices) {
+      for (const place::Device& b : machine.devices) {
+        const bool is_here = (a.memory == link.from && b.memory == link.to) ||
+                             (a.memory == link.to && b.memory == link.from);
+        const DeviceProbe* probe = is_here ? report.Find(a.name, a.identity) : nullptr;
+        if (probe != nullptr) SetCrossing(*probe, b.name, &link);
+      }
     }
   }
   return machine;
@@ -247,7 +319,8 @@ place::Machine StoredMachine(std::span<const program::Device> devices,
     }
     // Copies inside the host's memory are of no use to placement.
     const uint32_t lacks = probe->lacks & ~(device.memory == defaults.home ? uint32_t{kCopies} : 0);
-    if (lacks == 0) continue;
+    // A first probe is short by design, which was told when it was made.
+    if (lacks == 0 || probe->is_first_use) continue;
     notes->push_back(
         fmt::format("the stored probe of '{}' lacks {}; placement takes defaults for that until "
                     "`halyard devices --probe --seconds 60 {}{}{}` has measured it",

@@ -43,6 +43,7 @@ Prober::Prober(Ref<hal::Device> device, const ProbeOptions& options, double shar
   probe_.before = device_->ReadState();
   probe_.is_complete = true;
   probe_.lacks = 0;
+  probe_.is_first_use = options_.is_short;
 }
 
 bool Prober::is_host() const {
@@ -122,10 +123,30 @@ DeviceProbe Prober::Finish() {
 
 namespace {
 
+// To the host's device and to those with memory of their own that come later in the list.
+Status ProbeCrossings(Prober& prober, std::span<const Ref<hal::Device>> devices, size_t index) {
+  if (SharesHostMemory(prober.device())) return OkStatus();
+  Ref<hal::Device> home = prober.options().home;
+  for (const Ref<hal::Device>& device : devices) {
+    if (home == nullptr && SharesHostMemory(*device)) home = device;
+  }
+  if (!prober.options().with_kernels) {
+    prober.LeaveOut();
+    return OkStatus();
+  }
+  if (home != nullptr) HY_TRY(ProbeCrossing(prober, home));
+  for (size_t other = index + 1; other < devices.size(); ++other) {
+    if (!SharesHostMemory(*devices[other])) HY_TRY(ProbeCrossing(prober, devices[other]));
+  }
+  return OkStatus();
+}
+
 Status ProbeAll(Prober& prober, std::span<const Ref<hal::Device>> devices, size_t index) {
+  prober.Enter(kCrossings);
+  HY_TRY(ProbeCrossings(prober, devices, index));
   prober.Enter(kLatencies);
   HY_TRY(ProbeLatencies(prober));
-  HY_TRY(ProbeFirstTouch(prober));
+  if (!prober.options().is_short) HY_TRY(ProbeFirstTouch(prober));
   // The dearest parts come last, as the time may end; so do copies inside the host's memory, which
   // placement has no use for.
   const auto copy = [&]() -> Status {
@@ -140,6 +161,13 @@ Status ProbeAll(Prober& prober, std::span<const Ref<hal::Device>> devices, size_
   }
   prober.Enter(kClasses);
   HY_TRY(ProbeClasses(prober));
+  if (prober.options().is_short) {
+    for (const ProbePart part : {kBandwidth, kProducts}) {
+      prober.Enter(part);
+      prober.LeaveOut();
+    }
+    return OkStatus();
+  }
   prober.Enter(kBandwidth);
   HY_TRY(ProbeBandwidth(prober));
   prober.Enter(kProducts);

@@ -21,8 +21,13 @@ struct ProbeOptions {
   double seconds_per_device = 10;  // what has not begun by then is left out, with a note
   bool with_kernels = true;        // false: copies and latencies that need no compiler
   bool tune = true;                // race the schedules of matrix products
-  bool stored_only = false;        // of ProbeOrLoad: measures nothing
-  std::shared_ptr<Cache> cache;    // of their winners; may be null
+  // Little of everything that placement cannot do without: no first touch of memory, page-locked
+  // copies up to 1 MiB, schedules by the model; neither bandwidth nor products.
+  bool is_short = false;
+  bool stored_only = false;      // of ProbeOrLoad: measures nothing
+  std::shared_ptr<Cache> cache;  // of their winners; may be null
+  // The host's device, to which crossings are measured; null: that of the list, or none.
+  Ref<hal::Device> home;
   // Called before each reading; may be empty. `done` of the whole, from 0 to 1.
   std::function<void(std::string_view what, double done)> progress;
   // Asked before each reading; true ends probing with what there is.

@@ -66,6 +66,11 @@ Status ProbeFirstTouch(Prober& prober);
 Status ProbeBandwidth(Prober& prober);
 Status ProbeClasses(Prober& prober);
 Status ProbeProducts(Prober& prober);
+// Of the host: what the interpreter takes for ops of each class.
+Status ProbeInterpreter(Prober& prober);
+// Programs whose kernels alternate between the prober's device and another one, against the same
+// program on the first.
+Status ProbeCrossing(Prober& prober, const Ref<hal::Device>& other);
 // Copies from the prober's device to another one with memory of its own.
 Status ProbeLink(Prober& prober, hal::Device& target);
 

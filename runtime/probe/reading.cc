@@ -11,15 +11,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxTextBytes = size_t{4} << 20;
-constexpr const char* kFormat = "halyard-probes-3";
-constexpr const char* kKindNames[] = {"copy",   "read",   "stream",      "triad",
-                                      "matmul", "kernel", "dispatch",    "submit",
-                                      "replay", "wait",   "first-touch", "later-touch"};
-constexpr std::pair<ProbePart, const char*> kPartNames[] = {{kLatencies, "latencies"},
-                                                            {kCopies, "copies"},
-                                                            {kBandwidth, "bandwidth"},
-                                                            {kClasses, "classes"},
-                                                            {kProducts, "products"}};
+constexpr const char* kFormat = "halyard-probes-4";
+constexpr const char* kKindNames[] = {
+    "copy",   "read",   "stream", "triad",       "matmul",      "kernel",   "dispatch",
+    "submit", "replay", "wait",   "first-touch", "later-touch", "crossing", "interpreted"};
+constexpr std::pair<ProbePart, const char*> kPartNames[] = {
+    {kLatencies, "latencies"}, {kCopies, "copies"},   {kCrossings, "crossings"},
+    {kBandwidth, "bandwidth"}, {kClasses, "classes"}, {kProducts, "products"}};
 
 double MedianOf(std::vector<double>& values) {
   const size_t middle = values.size() / 2;
@@ -64,6 +62,7 @@ Json ToJson(const Reading& reading) {
     json["size"] = reading.size;
     json["operations"] = reading.operations;
   }
+  if (reading.kind == ReadingKind::kInterpreted) json["operations"] = reading.operations;
   if (reading.kind == ReadingKind::kKernel) {
     json["operations"] = reading.operations;
     json["results"] = reading.results;
@@ -233,7 +232,9 @@ Spread Summarize(std::vector<double> samples) {
 }
 
 double Reading::Rate() const {
-  if (seconds.median <= 0 || kind == ReadingKind::kKernel) return 0;
+  const bool has_rate = kind != ReadingKind::kKernel && kind != ReadingKind::kCrossing &&
+                        kind != ReadingKind::kInterpreted;
+  if (seconds.median <= 0 || !has_rate) return 0;
   return (kind == ReadingKind::kMatmul ? operations : static_cast<double>(bytes)) / seconds.median;
 }
 
@@ -255,6 +256,7 @@ std::string FormatProbeReport(const ProbeReport& report) {
     device["path"] = probe.path;
     device["name"] = probe.name;
     device["identity"] = probe.identity;
+    if (probe.is_first_use) device["is_first_use"] = true;
     device["is_complete"] = probe.is_complete;
     device["lacks"] = Json::array();
     for (const auto& [part, name] : kPartNames) {
@@ -295,6 +297,7 @@ Result<ProbeReport> ParseProbeReport(std::string_view text) {
     probe.path = reader.Text(device, "path");
     probe.name = reader.Text(device, "name");
     probe.identity = reader.Text(device, "identity");
+    probe.is_first_use = reader.Flag(device, "is_first_use");
     probe.is_complete = reader.Flag(device, "is_complete");
     // Reports without the list call those complete that the time ended.
     if (device.contains("lacks")) {
@@ -334,9 +337,10 @@ std::string TabulateProbe(const DeviceProbe& probe) {
   text += fmt::format("  {:<44} {:>12} {:>8} {:>5}  {}\n", "what", "median", "MAD", "n", "rate");
   for (const Reading& r : probe.readings) {
     std::string what(FormatReadingKind(r.kind));
-    if (r.kind == ReadingKind::kCopy) what += fmt::format(" {} -> {}", r.from, r.to);
+    if (r.kind == ReadingKind::kCopy || r.kind == ReadingKind::kCrossing)
+      what += fmt::format(" {} -> {}", r.from, r.to);
     if (!r.level.empty()) what += " " + r.level;
-    if (r.kind == ReadingKind::kKernel) {
+    if (r.kind == ReadingKind::kKernel || r.kind == ReadingKind::kInterpreted) {
       what += fmt::format(" {} {}, {:.3g} MFLOP, {}", r.op_class, r.dtype, r.operations * 1e-6,
                           FormatBytes(r.bytes));
     } else if (r.kind == ReadingKind::kMatmul) {

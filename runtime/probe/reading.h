@@ -35,37 +35,44 @@ enum class ReadingKind : uint8_t {
   kWait,        // from the end of the work to the return of the wait: kReplay without the two above
   kFirstTouch,  // the device writes `bytes` of memory that was just allocated
   kLaterTouch,  // the same once more
+  kCrossing,    // a value of `bytes` from a kernel on one device to a kernel on the other and back:
+                // half
+  kInterpreted,  // the interpreter evaluates an op of a class
 };
 std::string_view FormatReadingKind(ReadingKind kind);  // "copy", "read", ...
 
 // Parts of a probe, each measured whole or not. A set of them is a sum of their bits.
 enum ProbePart : uint32_t {
-  kLatencies = 1,  // kDispatch, kSubmit, kReplay, kWait, kFirstTouch, kLaterTouch
-  kCopies = 2,     // kCopy, to other devices too
-  kBandwidth = 4,  // kRead, kStream, kTriad
-  kClasses = 16,   // kKernel
-  kProducts = 8,   // kMatmul
+  kLatencies = 1,   // kDispatch, kSubmit, kReplay, kWait, kFirstTouch, kLaterTouch
+  kCopies = 2,      // kCopy, to other devices too
+  kBandwidth = 4,   // kRead, kStream, kTriad
+  kClasses = 16,    // kKernel, kInterpreted
+  kProducts = 8,    // kMatmul
+  kCrossings = 32,  // kCrossing
 };
-inline constexpr uint32_t kAllParts = kLatencies | kCopies | kBandwidth | kClasses | kProducts;
+inline constexpr uint32_t kAllParts =
+    kLatencies | kCopies | kCrossings | kBandwidth | kClasses | kProducts;
 std::string FormatParts(uint32_t parts);  // "bandwidth, products"
 
 struct Reading {
   ReadingKind kind = ReadingKind::kCopy;
   std::string device;    // path of the device that did it
   std::string from, to;  // kCopy: "device", "pinned", "pageable", or the path of another device
+                         // kCrossing: "device", and the path of the other one
   std::string level;     // kRead, kStream, kTriad: "L1", "L2", "L3", "memory"
-  std::string op_class;  // kKernel: as place::FormatOpClass
-  std::string dtype;     // kMatmul, kKernel
+  std::string op_class;  // kKernel, kInterpreted: as place::FormatOpClass
+  std::string dtype;     // kMatmul, kKernel, kInterpreted
   bool matrix_units = false;  // kMatmul: whether kernels may use them
   int64_t size = 0;           // kMatmul: n
   int64_t bytes = 0;          // moved by one operation; of kMatmul: of the three matrices
-  double operations = 0;      // kMatmul, kKernel: floating-point operations
+  double operations = 0;      // kMatmul, kKernel, kInterpreted: floating-point operations
   int64_t results = 0;        // kKernel: elements that its main op gives
   Spread seconds;             // of one operation
   bool is_verified = false;   // kCopy: the bytes arrived whole
   int64_t clock_hz = 0;       // of the device while it worked; 0: not told
 
-  // Operations of a product, bytes otherwise, per second; 0 for latencies and kernels.
+  // Operations of a product, bytes otherwise, per second; 0 for latencies, kernels, crossings and
+  // what is interpreted.
   double Rate() const;
 };
 
@@ -77,6 +84,7 @@ struct DeviceProbe {
   hal::DeviceState before, after;
   std::vector<Reading> readings;
   std::vector<std::string> notes;  // what could not be measured, and why
+  bool is_first_use = false;       // short, by a compile that had none (first_probe.h)
   bool is_complete = false;        // false: what was asked for was cut short or failed
   uint32_t lacks = kAllParts;      // parts that were cut short, failed, or were not asked for
   double seconds = 0;              // that probing took

@@ -103,7 +103,9 @@ Result<ProbeReport> ProbeOrLoad(std::span<const Ref<hal::Device>> devices, Probe
   std::vector<Ref<hal::Device>> missing;
   for (const Ref<hal::Device>& device : devices) {
     const DeviceProbe* known = stored.Find(device->path(), IdentityOf(*device));
-    if (again || !known || (known->lacks & wanted) != 0) {
+    // A short one has not the whole of any part.
+    const bool is_short = known && known->is_first_use && !options.is_short && wanted != 0;
+    if (again || !known || is_short || (known->lacks & wanted) != 0) {
       missing.push_back(device);
     }
   }

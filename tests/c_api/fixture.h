@@ -24,6 +24,7 @@ class CApiTest : public testing::Test {
     setenv("HALYARD_COMPILER_LIBRARY", HALYARD_FAKE_COMPILER, 1);
     setenv("HALYARD_FAKE_COMPILER_LOG", Path("log").c_str(), 1);
     setenv("HALYARD_CACHE_DIR", Path("cache").c_str(), 1);
+    setenv("HALYARD_FIRST_PROBE_MS", "0", 1);
   }
   ~CApiTest() override { std::filesystem::remove_all(folder_); }
 

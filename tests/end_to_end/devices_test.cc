@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs over several devices as a caller sees them: affinities, caps, policies, devices that are
 // missing or get lost, the command's options. The devices are synthetic, but for what Vulkan has.
+#include <sched.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -421,7 +422,8 @@ TEST_F(EndToEndDevices, NewCostsChangeNoCachedPlanAndAreTold) {
   const std::string third = plan_of(true);
   EXPECT_THAT(third, HasSubstr("costs are of snapshot 1"));
   EXPECT_THAT(log_, Not(HasSubstr("those of now")));
-  EXPECT_THAT(log_, HasSubstr("'cpu:1' lacks latencies, bandwidth, classes, products"));
+  EXPECT_THAT(log_, HasSubstr("'cpu:1' lacks latencies, crossings, bandwidth, "
+                              "classes, products"));
   EXPECT_EQ(plan_of(false), third);
   EXPECT_EQ(log_, "");
   // A probe of another device changes nothing for these.
@@ -580,6 +582,95 @@ TEST_F(EndToEndDevices, MeasuredTimesArePlannedWithWhenAReplanIsAskedFor) {
   EXPECT_EQ(count_measured(""), 0u);  // races
   EXPECT_GT(count_measured("--replan"), 0u);
   setenv("HALYARD_CACHE_DIR", Path("cache").c_str(), 1);
+}
+
+// Devices that nobody measured are, shortly and once, before several share a model; that is told,
+// stored and turned off by the environment and by the caller.
+TEST_F(EndToEndDevices, DevicesAreMeasuredShortlyAtTheirFirstUse) {
+  UseDevices("threads=1&memory_bytes=40000000");
+  Write("chain.onnx", Chain().str());
+  const auto explain = [&](const std::string& devices, const std::string& more = "") {
+    const std::string report =
+        Run("explain chain.onnx --no-tune --shape n=64 --device " + devices + more);
+    EXPECT_EQ(status_, 0) << report;
+    return report;
+  };
+  const std::string stored = Path("cache/probes.json");
+  const std::string told = "had no probe and were measured for ";
+  EXPECT_THAT(explain("cpu:0,cpu:1"), Not(HasSubstr(told)));  // the fixture's 0
+  setenv("HALYARD_FIRST_PROBE_MS", "3000", 1);
+  EXPECT_THAT(explain("cpu:0,cpu:1", " --replan --no-first-probe"), Not(HasSubstr(told)));
+  EXPECT_THAT(explain("cpu:0"), Not(HasSubstr(told)));  // nothing to choose
+  EXPECT_THAT(explain("cpu:1"), Not(HasSubstr(told)));  // the CPU is a last resort
+  EXPECT_THAT(explain("cpu:0,cpu:1", " --no-cache"), Not(HasSubstr(told)));  // nowhere to keep it
+  EXPECT_FALSE(std::filesystem::exists(stored));
+  const std::string report = explain("cpu:0,cpu:1", " --replan");
+  EXPECT_THAT(report, HasSubstr("machine: 'cpu:0', 'cpu:1' " + told));
+  EXPECT_THAT(report, HasSubstr("HALYARD_FIRST_PROBE_MS=0"));
+  EXPECT_THAT(report, HasSubstr("costs are of snapshot 1"));
+  EXPECT_THAT(report, Not(HasSubstr("lacks")));
+  std::ifstream in(stored, std::ios::binary);
+  const std::string probes{std::istreambuf_iterator<char>(in), {}};
+  for (const char* kind : {"dispatch", "wait"}) {
+    EXPECT_THAT(probes, HasSubstr(std::string("\"kind\": \"") + kind + '"'));
+  }
+  EXPECT_THAT(probes, HasSubstr("\"is_first_use\": true"));
+  EXPECT_THAT(probes, Not(HasSubstr("\"kind\": \"first-touch\"")));
+  // Once.
+  const std::string again = explain("cpu:0,cpu:1", " --replan");
+  EXPECT_THAT(again, Not(HasSubstr(told)));
+  EXPECT_THAT(again, HasSubstr("costs are of snapshot 1"));
+  // A damaged store is for the user to see.
+  Write("cache/probes.json", "damaged");
+  EXPECT_THAT(explain("cpu:0,cpu:1", " --replan"), HasSubstr("stored probes are not used"));
+}
+
+// Programs over two devices are timed against the same work on one: what is left is the crossings,
+// which a slow link makes longer by its latency at least.
+TEST_F(EndToEndDevices, AProbeMeasuresWhatCrossingsTake) {
+  UseDevices("threads=1&memory_bytes=4000000&link_latency_us=3000");
+  std::vector<hy::Device> devices;
+  devices.push_back(instance_.Open("cpu:1"));
+  hy_probe_desc desc = HY_PROBE_DESC_INIT;
+  desc.no_tune = 1;
+  int readings = 0;
+  desc.context = &readings;
+  // The crossings come first; what they wake up from needs no more.
+  desc.should_stop = [](void* context) -> int32_t { return ++*static_cast<int*>(context) > 1; };
+  const std::string report = instance_.Probe(devices, desc, HY_FORMAT_TEXT);
+  const std::string name = "crossing device -> cpu:0 8 KiB";
+  const size_t at = report.find(name);
+  ASSERT_NE(at, std::string::npos) << report;
+  EXPECT_GE(std::stod(report.substr(at + name.size())), 3000) << report;
+}
+
+// Two devices over a NUMA node each, of a machine that hwloc is told to see: each has its own
+// processors, and both the host's memory, so nothing is copied between them.
+TEST_F(EndToEndDevices, TwoNumaNodesShareAProgram) {
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  if (!CPU_ISSET(0, &allowed) || !CPU_ISSET(1, &allowed)) {
+    GTEST_SKIP() << "This process may not use the processors 0 and 1.";
+  }
+  setenv("HWLOC_SYNTHETIC", "numa:2 core:1 pu:1", 1);
+  UseDevices("");  // else a number stands for a synthetic device
+  const std::vector<std::string> nodes = {"cpu:0?numa=0", "cpu:1?numa=1"};
+  const hy::Program program =
+      CompileOn(nodes, {{"a", "cpu:0"}, {"b", "cpu:1"}, {"c", "cpu:0"}, {"d", "cpu:1"}}, {}, 4);
+  RunChain(hy::Session::Create(program));
+  const std::string commands = Report(program, HY_REPORT_COMMANDS);
+  EXPECT_THAT(commands, HasSubstr("block device 0 queue 0"));
+  EXPECT_THAT(commands, HasSubstr("block device 1 queue 0"));
+  for (const hy_memory_info& memory : program.Memory({})) EXPECT_EQ(memory.staging_bytes, 0);
+  EXPECT_THAT(Report(program), HasSubstr("from cpu:0 to cpu:1: the host copies"));
+  // Unasked, placement may choose either, and says what of both.
+  const std::string report = Report(CompileOn(nodes, {}, {}, 4));
+  EXPECT_THAT(report, HasSubstr("all on 'cpu:0'"));
+  EXPECT_THAT(report, HasSubstr("all on 'cpu:1'"));
+  // A node that is not there, and a number without one.
+  EXPECT_THAT(FailureOf({"cpu:0?numa=0", "cpu:1?numa=2"}, {}),
+              HasSubstr("There is no NUMA node 2; the machine has 2."));
+  unsetenv("HWLOC_SYNTHETIC");
 }
 
 TEST_F(EndToEndDevices, ProbesThatCannotBeUsedAreToldWithWhatStandsInForThem) {

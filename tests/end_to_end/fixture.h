@@ -26,6 +26,7 @@ class EndToEnd : public testing::Test {
     std::string name = testing::TempDir() + "/halyard_end_to_end_XXXXXX";
     folder_ = mkdtemp(name.data());
     setenv("HALYARD_CACHE_DIR", (folder_ + "/cache").c_str(), 1);
+    setenv("HALYARD_FIRST_PROBE_MS", "0", 1);
     instance_ = hy::Instance::Create();
   }
   ~EndToEnd() override { std::filesystem::remove_all(folder_); }

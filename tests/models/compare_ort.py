@@ -206,7 +206,7 @@ def run_halyard(halyard, model, inputs, count, folder, options, compiles=True):
     done = subprocess.run(
         [halyard, "run", str(model), "--input-dir", str(folder / "in"), "--output-dir",
          str(folder / "out"), *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env={**os.environ, "HALYARD_CACHE_DIR": str(folder / "cache"), "HALYARD_SYNTHETIC_DEVICES": SYNTHETIC,
+        env={**os.environ, "HALYARD_CACHE_DIR": str(folder / "cache"), "HALYARD_SYNTHETIC_DEVICES": SYNTHETIC, "HALYARD_FIRST_PROBE_MS": "0",
              **({} if compiles else {"HALYARD_COMPILER_LIBRARY": str(folder / "none")})})
     if done.returncode != 0:
         fail(f"halyard run exits {done.returncode}: {done.stdout}")
@@ -217,7 +217,7 @@ def explain(halyard, model, folder, options):
     """The report of a program that a run has cached."""
     done = subprocess.run(
         [halyard, "explain", str(model), *options], stdout=subprocess.PIPE, text=True, check=True,
-        env={**os.environ, "HALYARD_CACHE_DIR": str(folder / "cache"), "HALYARD_SYNTHETIC_DEVICES": SYNTHETIC,
+        env={**os.environ, "HALYARD_CACHE_DIR": str(folder / "cache"), "HALYARD_SYNTHETIC_DEVICES": SYNTHETIC, "HALYARD_FIRST_PROBE_MS": "0",
              "HALYARD_COMPILER_LIBRARY": str(folder / "none")})
     return done.stdout
 

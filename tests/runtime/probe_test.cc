@@ -153,7 +153,7 @@ TEST_F(ProbeTest, DamagedReportsAreRefused) {
     EXPECT_EQ(report.status().code(), StatusCode::kDataLoss) << text;
     return std::string(report.status().message());
   };
-  const std::string head = R"({"format": "halyard-probes-3", "snapshot": 1, "unix_seconds": 0, )";
+  const std::string head = R"({"format": "halyard-probes-4", "snapshot": 1, "unix_seconds": 0, )";
   const std::string device = head + R"("devices": [{"path": "a", "notes": [], "readings": [)";
   EXPECT_THAT(reason(""), HasSubstr("no JSON object"));
   EXPECT_THAT(reason("[1]"), HasSubstr("no JSON object"));
@@ -324,7 +324,8 @@ TEST_F(ProbeTest, StoppingKeepsWhatIsThere) {
   EXPECT_TRUE(none.devices[0].readings.empty());
   EXPECT_THAT(none.devices[0].notes, testing::Contains(HasSubstr("readings are left out")));
   EXPECT_FALSE(none.devices[0].is_complete);
-  EXPECT_EQ(FormatParts(none.devices[0].lacks), "latencies, copies, bandwidth, classes, products");
+  EXPECT_EQ(FormatParts(none.devices[0].lacks),
+            "latencies, copies, crossings, bandwidth, classes, products");
 }
 
 TEST_F(ProbeTest, WhatWasCutShortHidesNothingAndIsMeasuredAgain) {
@@ -343,7 +344,8 @@ TEST_F(ProbeTest, WhatWasCutShortHidesNothingAndIsMeasuredAgain) {
   const ProbeReport whole = probe(false, 1000);
   EXPECT_GT(readings_begun_, 5);
   EXPECT_TRUE(whole.devices[0].is_complete);
-  EXPECT_EQ(FormatParts(whole.devices[0].lacks), "latencies, bandwidth, classes, products");
+  EXPECT_EQ(FormatParts(whole.devices[0].lacks),
+            "latencies, crossings, bandwidth, classes, products");
   EXPECT_TRUE(notes.empty());
   // One that is cut short is shown, and the earlier one stays.
   const ProbeReport cut = probe(true, 2);
@@ -446,11 +448,99 @@ TEST_F(ProbeTest, PlacementGetsWhatWasMeasured) {
   EXPECT_DOUBLE_EQ(measured.links[0].curve[0].bytes_per_second, (1 << 20) / (30e-6 - 10e-6));
   EXPECT_TRUE(measured.links[0].is_verified);
   EXPECT_EQ(measured.links[1].latency_seconds.value, 8e-6);
+  // Inputs and outputs are copied by the host as well, where that was measured.
+  EXPECT_TRUE(measured.links[0].caller_curve.empty());
+  ProbeReport with_callers = SampleReport();
+  with_callers.devices[0].readings.push_back(Copy("pageable", "device", 1 << 20, 110e-6));
+  const place::Machine again = MeasuredMachine(machine, with_callers);
+  ASSERT_EQ(again.links[0].caller_curve.size(), 1u);
+  EXPECT_DOUBLE_EQ(again.links[0].caller_curve[0].bytes_per_second, (1 << 20) / (110e-6 - 10e-6));
+  EXPECT_TRUE(again.links[1].caller_curve.empty());
+  EXPECT_EQ(again.links[0].curve, measured.links[0].curve);
 
   // Readings of another device change nothing.
   ProbeReport foreign = SampleReport();
   foreign.devices[0].identity = "another";
   EXPECT_EQ(MeasuredMachine(machine, foreign), machine);
+}
+
+// A short probe holds little and says so: whoever asks for a whole one gets it.
+TEST_F(ProbeTest, AShortProbeIsMeasuredAgainWhole) {
+  const std::vector<Ref<hal::Device>> devices = {
+      OpenDevice("cpu:0?discrete=1&memory_bytes=40000000")};
+  ProbeOptions options = Quick();
+  options.is_short = true;
+  const ProbeReport report = Probe(devices, options).value();
+  std::set<std::string> ways;
+  int64_t largest = 0;
+  for (const Reading& reading : report.devices[0].readings) {
+    ways.insert(reading.from + ">" + reading.to);
+    largest = std::max(largest, reading.bytes);
+  }
+  EXPECT_THAT(ways, testing::ElementsAre("device>pageable", "device>pinned", "pageable>device",
+                                         "pinned>device"));
+  EXPECT_EQ(largest, 1 << 20);
+  EXPECT_EQ(FormatParts(report.devices[0].lacks),
+            "latencies, crossings, bandwidth, classes, products");
+  EXPECT_TRUE(ParseProbeReport(FormatProbeReport(report))->devices[0].is_first_use);
+  ASSERT_TRUE(StoreProbes(folder_, report).ok());
+  std::vector<std::string> notes;
+  options.is_short = false;
+  EXPECT_FALSE(ProbeOrLoad(devices, options, folder_, false, &notes)->devices[0].is_first_use);
+  EXPECT_FALSE(LoadProbes(folder_)->devices[0].is_first_use);
+  EXPECT_EQ(LoadProbes(folder_)->snapshot, 2u);
+}
+
+TEST_F(ProbeTest, PlacementIsToldWhatCrossingsAndTheInterpreterTake) {
+  ProbeReport report = SampleReport();
+  Reading crossing;
+  crossing.device = "gpu:0";
+  crossing.kind = ReadingKind::kCrossing;
+  crossing.from = "device";
+  crossing.to = "cpu:0";
+  crossing.bytes = place::kCrossingBytes;
+  crossing.seconds = {4e-5, 1e-6, 3e-5, 30};
+  report.devices[0].readings.push_back(crossing);
+  DeviceProbe& host = report.devices.emplace_back();
+  host.path = host.identity = "cpu:0";
+  host.lacks = kCopies;
+  for (const auto& [flops, bytes, seconds] :
+       {std::tuple{64.0, int64_t{1024}, 3e-5}, {32768.0, int64_t{1} << 20, 5e-3}}) {
+    Reading reading;
+    reading.device = "cpu:0";
+    reading.kind = ReadingKind::kInterpreted;
+    reading.op_class = "ordering";
+    reading.dtype = "f32";
+    reading.operations = flops;
+    reading.bytes = bytes;
+    reading.seconds = {seconds, 0, seconds, 9};
+    host.readings.push_back(reading);
+  }
+  EXPECT_EQ(FormatProbeReport(ParseProbeReport(FormatProbeReport(report)).value()),
+            FormatProbeReport(report));
+  EXPECT_EQ(crossing.Rate(), 0);
+  EXPECT_THAT(TabulateProbe(report.devices[0]), HasSubstr("crossing device -> cpu:0"));
+  place::Machine machine = UnmeasuredMachine();
+  place::Device cpu = machine.devices[0];
+  cpu.name = cpu.identity = "cpu:0";
+  cpu.memory = 0;
+  machine.devices.push_back(cpu);
+  const place::Machine measured = MeasuredMachine(machine, report);
+  ASSERT_TRUE(place::VerifyMachine(measured).ok()) << place::VerifyMachine(measured).ToString();
+  for (const place::Link& link : measured.links) {
+    EXPECT_EQ(link.crossing_seconds.value, 4e-5);  // there and back
+    EXPECT_EQ(link.crossing_seconds.source, place::Source::kMeasured);
+  }
+  place::Work work;
+  work.op_class = place::OpClass::kOrdering;
+  work.flops = 32768;
+  work.bytes = 1 << 20;
+  const place::Cost cost = place::InterpretedCost(&measured.devices[1], work);
+  EXPECT_NEAR(cost.seconds, 5e-3, 1e-4);
+  EXPECT_EQ(cost.source, place::Source::kFitted);
+  // Another CPU: nothing is known of the way to it.
+  machine.devices[1].name = "cpu:5";
+  EXPECT_EQ(MeasuredMachine(machine, report).links[0].crossing_seconds.value, 0);
 }
 
 // Kernels of a class correct the roofline of that class, at their size and near it.

@@ -30,6 +30,7 @@ class CommandTest : public testing::Test {
     folder_ = mkdtemp(name.data());
     setenv("HALYARD_COMPILER_LIBRARY", HALYARD_FAKE_COMPILER, 1);
     setenv("HALYARD_CACHE_DIR", (folder_ + "/cache").c_str(), 1);
+    setenv("HALYARD_FIRST_PROBE_MS", "0", 1);
   }
   ~CommandTest() override { std::filesystem::remove_all(folder_); }
 

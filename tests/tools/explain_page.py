@@ -47,7 +47,8 @@ document.body.append(place);
 def main():
     halyard, model = sys.argv[1:3]
     with tempfile.TemporaryDirectory() as folder:
-        env = dict(os.environ, HALYARD_CACHE_DIR=folder + "/cache", HALYARD_SYNTHETIC_DEVICES="threads=1")
+        env = dict(os.environ, HALYARD_CACHE_DIR=folder + "/cache", HALYARD_SYNTHETIC_DEVICES="threads=1",
+                   HALYARD_FIRST_PROBE_MS="0")
         command = [halyard, "explain", model, "--no-tune", "--shape", "batch=8", "--device", "cpu:0,cpu:1", "--affinity",
                    "op:Conv=cpu:1", "--affinity", "node_linear_1=cpu:0"]
         page = pathlib.Path(folder) / "page.html"

@@ -115,6 +115,9 @@ void AddModelOptions(CLI::App& app, ModelOptions& options) {
       "Time a plan over several devices against the best single one; keep the faster"));
   for_models(
       app.add_flag("--replan", options.replan, "Place anew, even where the cache has a program"));
+  for_models(
+      app.add_flag("--no-first-probe", options.no_first_probe,
+                   "Do not measure devices that nobody measured before several share a model"));
   app.add_option(
          "--on-missing-device", options.on_missing_device,
          "A device is not there or was lost: error, fallback, or warn (fallback with a line)")
@@ -491,6 +494,7 @@ Model OpenModel(const ModelOptions& options, bool fix_shapes, const GraphMaker& 
       desc.vendor_libraries = options.vendor_libs;
       desc.verify_plan = options.verify_plan ? 1 : 0;
       desc.replan = options.replan ? 1 : 0;
+      desc.no_first_probe = options.no_first_probe ? 1 : 0;
       desc.should_stop = options.should_stop;
       std::vector<hy_symbol_value> symbols;
       for (const auto& [name, value] : shapes) symbols.push_back({hy::View(name), value});

@@ -73,6 +73,7 @@ struct ModelOptions {
   std::vector<std::string> memory_caps;   // "DEVICE=SIZE"
   bool verify_plan = false;
   bool replan = false;
+  bool no_first_probe = false;
   std::string on_missing_device = "warn";  // error, fallback, warn
   std::string on_unsupported_op = "fallback";
   bool json = false;

@@ -32,7 +32,7 @@ std::string ReadingName(const Json& reading) {
         " " + reading.at("from").get<std::string>() + " -> " + reading.at("to").get<std::string>();
   }
   if (reading.contains("level")) name += " " + reading.at("level").get<std::string>();
-  if (reading.at("kind") == "kernel") {
+  if (reading.contains("class")) {
     name += " " + reading.at("class").get<std::string>() + " " +
             reading.at("dtype").get<std::string>() +
             Format(", %.3g MFLOP, ", reading.at("operations").get<double>() * 1e-6) +

@@ -22,7 +22,11 @@ Machine FullMachine() {
   machine.load = "idle, \"governor\" performance\n";
   machine.devices[1].units = 132;
   machine.devices[1].fits.push_back({OpClass::kContraction, {{10, 2.5}, {20, 1.25}}, 0.2});
+  machine.devices[0].interpreted.push_back(
+      {OpClass::kOrdering, {3e-5, Source::kMeasured, 0.02}, {2e-8, Source::kMeasured, 0.04}});
   machine.links[0].is_verified = true;
+  machine.links[1].caller_curve = {{4096, 1e9}, {1 << 20, 5e9}};
+  machine.links[1].crossing_seconds = {4e-5, Source::kMeasured, 0.1};
   return machine;
 }
 
@@ -70,6 +74,11 @@ TEST(MachineText, AHostileFileIsOneClearError) {
   EXPECT_THAT(message("home 0", "home 9"), HasSubstr("The home memory is 9"));
   EXPECT_THAT(message("fit contraction 0.2 10 2.5", "fit contraction 0.2 30 2.5"),
               HasSubstr("point 20 stands after point 30"));
+  EXPECT_THAT(message("crossing 4e-05", "crossing 40"),
+              HasSubstr("The link from memory 1 to memory 0: the crossing is 40"));
+  EXPECT_THAT(message("interpreted ordering", "interpreted nothing"), HasSubstr("\"nothing\""));
+  EXPECT_THAT(message("start 3e-05", "start -1"),
+              HasSubstr("The start time of interpreted ordering ops of device 'cpu:0' is -1"));
   EXPECT_THAT(message("load \"idle", "load \"id\\q"), HasSubstr("backslash"));
   EXPECT_FALSE(ParseMachine("").ok());
   EXPECT_FALSE(ParseMachine(std::string(2 << 20, 'x')).ok());
@@ -174,6 +183,60 @@ TEST(Transfers, GoTheCheapestWay) {
   // The logarithm of the size half-way between two points: the mean of the bandwidths.
   EXPECT_NEAR(BandwidthAt(machine.links[0], 65536), (2.5e9 + 1e10) / 2, 1);
   EXPECT_EQ(BandwidthAt(machine.links[0], 1), 2.5e9);
+  // What a caller brings is copied by the host first; what one device brings to another is not.
+  machine.links[0].caller_curve = {{1 << 20, 4e9}};
+  EXPECT_NEAR(model.Estimate(kNone, 1, 1 << 20).copy_seconds, 1e-5 + (1 << 20) / 4e9, 1e-12);
+  EXPECT_NEAR(model.Estimate(0, 1, 1 << 20).copy_seconds, 1e-5 + (1 << 20) / 1e10, 1e-12);
+}
+
+// What a probe measured of crossings stands for waits and submissions of both ends, and the latency
+// of a copy is not counted twice.
+TEST(Transfers, CostWhatCrossingsWereMeasuredToCost) {
+  Machine machine = MakeMachine(3);
+  const Link& link = machine.links[0];
+  ASSERT_EQ(link.from, 0u);
+  ASSERT_EQ(link.to, 1u);
+  machine.links[0].crossing_seconds = {7e-5, Source::kMeasured, 0.1};
+  const TransferModel model(machine);
+  for (const int64_t bytes : {kCrossingBytes, int64_t{1} << 20}) {
+    const TransferCost there = model.Estimate(0, 1, bytes);
+    EXPECT_NEAR(there.seconds(), 7e-5 + static_cast<double>(bytes) / BandwidthAt(link, bytes),
+                1e-12);
+    EXPECT_TRUE(there.is_crossing_measured);
+  }
+  // Nobody measured the way back, nor one half of the way on to the other GPU; and what comes from
+  // the caller's memory wakes no thread of a device.
+  EXPECT_FALSE(model.Estimate(1, 0, 1 << 20).is_crossing_measured);
+  EXPECT_FALSE(model.Estimate(1, 2, 1 << 20).is_crossing_measured);
+  EXPECT_EQ(model.Estimate(kNone, 1, 1 << 20).sync_seconds,
+            machine.devices[1].submit_seconds.value);
+  // Both halves known: their sum. Less than the copies alone is no gain.
+  for (Link& each : machine.links) each.crossing_seconds = {7e-5, Source::kMeasured, 0.1};
+  const TransferCost across = model.Estimate(1, 2, kCrossingBytes);
+  EXPECT_TRUE(across.is_crossing_measured);
+  EXPECT_NEAR(across.sync_seconds, 14e-5 - 2e-5, 1e-12);
+  for (Link& each : machine.links) each.crossing_seconds.value = 1e-9;
+  EXPECT_EQ(model.Estimate(1, 2, kCrossingBytes).sync_seconds, 0);
+}
+
+TEST(CostModel, WhatTheInterpreterTakesIsMeasuredByClass) {
+  Work work;
+  work.op_class = OpClass::kOrdering;
+  work.flops = 100;
+  work.bytes = 4000;
+  EXPECT_EQ(work.InterpretedUnits(), 1000);
+  Device host;
+  const Cost guess = InterpretedCost(&host, work);
+  EXPECT_EQ(guess.source, Source::kDefault);
+  EXPECT_EQ(InterpretedCost(nullptr, work).seconds, guess.seconds);
+  host.interpreted = {
+      {OpClass::kPointwise, {1e-6, Source::kMeasured, 0.02}, {1e-9, Source::kMeasured, 0.02}},
+      {OpClass::kOrdering, {2e-6, Source::kMeasured, 0.02}, {5e-9, Source::kMeasured, 0.02}}};
+  EXPECT_NEAR(InterpretedCost(&host, work).seconds, 2e-6 + 5e-6, 1e-12);
+  EXPECT_EQ(InterpretedCost(&host, work).source, Source::kFitted);
+  work.op_class = OpClass::kControl;  // as pointwise
+  EXPECT_NEAR(InterpretedCost(&host, work).seconds, 1e-6 + 1e-6, 1e-12);
+  EXPECT_GT(InterpretedCost(&host, work).sigma, 0.5);
 }
 
 TEST(CostModel, TakesTheBestSourceThereIs) {

@@ -150,7 +150,9 @@ inline double AdditiveByDefinition(const Problem& problem, const std::vector<uin
     const auto pay = [&](uint32_t to) {
       if (to == from || std::find(paid.begin(), paid.end(), to) != paid.end()) return;
       paid.push_back(to);
-      total += model.Estimate(from, to, tensor.bytes).seconds() * tensor.executions;
+      // An output ends in the caller's memory; no kernel at home waits for it.
+      const uint32_t end = tensor.is_output && to == model.home_device() ? kNone : to;
+      total += model.Estimate(from, end, tensor.bytes).seconds() * tensor.executions;
     };
     for (const uint32_t consumer : tensor.consumers) pay(at[consumer]);
     if (tensor.is_output) pay(model.home_device());

@@ -360,6 +360,32 @@ TEST(Hysteresis, EstimatesLeaveOneDeviceOnlyForATenth) {
   EXPECT_EQ(DevicesOf(SolveOk(problem))[2], 0u);
 }
 
+// Where programs were timed over the border, half of that is enough; a border that costs what it
+// does not seem to keeps islands away by itself.
+TEST(Hysteresis, MeasuredBordersAskForATwentieth) {
+  std::vector<Item> items;
+  for (int i = 0; i < 5; ++i) items.push_back(MakeItem(fmt::format("layer{}", i), {50000, 1000}));
+  items[2] = MakeItem("island", {500, 1000});  // 7 % of the whole, the way paid
+  items[2].costs[0].source = Source::kFitted;
+  Problem problem = MakeChain(MakeMachine(2), std::move(items), 1024);
+  EXPECT_EQ(SolveOk(problem).winner, "all on 'gpu:0'");
+  for (Link& link : problem.machine.links) link.crossing_seconds = {6e-5, Source::kMeasured, 0.05};
+  EXPECT_EQ(DevicesOf(SolveOk(problem))[2], 0u);
+  for (Link& link : problem.machine.links) link.crossing_seconds.value = 2e-4;
+  EXPECT_EQ(DevicesOf(SolveOk(problem))[2], 1u);
+}
+
+// The last kernel stays where it is fast: nothing at home waits for an output but the caller.
+TEST(Replay, AnOutputIsNoCrossing) {
+  Problem problem =
+      MakeChain(MakeMachine(2), {MakeItem("a", {900, 100}), MakeItem("b", {900, 100})}, 1024);
+  const double before = SolveOk(problem).makespan_seconds;
+  for (Link& link : problem.machine.links) link.crossing_seconds = {1e-3, Source::kMeasured, 0.05};
+  const Plan plan = SolveOk(problem);
+  EXPECT_EQ(DevicesOf(plan), std::vector<uint32_t>(2, 1));
+  EXPECT_EQ(plan.makespan_seconds, before);
+}
+
 TEST(Hysteresis, ThePlanThatRunsStaysUnlessAnotherIsBetterByTheNoise) {
   std::vector<Item> items;
   for (int i = 0; i < 5; ++i) items.push_back(MakeItem(fmt::format("layer{}", i), {1000, 990}));
