@@ -12,7 +12,9 @@ namespace {
 // as one recording.
 constexpr int kMany = 4;
 constexpr int kChain = 64;  // of the recordings whose difference is what one more adds
-constexpr int kLead = 40;   // some 20 us of a GPU, in which a host submits a kernel
+// A host submits a kernel and what times it in less, while a GPU runs so many empty ones at most.
+constexpr double kLeadSeconds = 20e-6;
+constexpr int kLongestLead = 64;
 constexpr double kWarmSeconds = 0.1;
 
 }  // namespace
@@ -56,13 +58,14 @@ Status LaunchTime::Prepare() {
   source.name = "empty";
   HY_ASSIGN(empty_, device_->LoadExecutable(source));
   HY_ASSIGN(semaphore_, device_->CreateSemaphore(0));
-  HY_ASSIGN(lead_, RecordEmpty(kLead));
   HY_ASSIGN(const double twice, MeasureEmpty(2 * kChain, kWarmSeconds));
   HY_ASSIGN(const double once, MeasureEmpty(kChain));
   step_seconds_ = std::max(0.0, (twice - once) / kChain);
   many_launch_seconds_ = std::max(0.0, once - kChain * step_seconds_);
   HY_ASSIGN(const double alone, MeasureEmpty(1));
   one_launch_seconds_ = std::max(0.0, alone - step_seconds_);
+  const double lead = kLeadSeconds / std::max(step_seconds_, 1e-9);
+  HY_ASSIGN(lead_, RecordEmpty(static_cast<int>(std::clamp(lead, 1.0, double{kLongestLead}))));
   HY_ASSIGN(const double led, MeasureEmpty(1, 0, true));
   led_launch_seconds_ = std::max(0.0, led - step_seconds_);
   return OkStatus();
