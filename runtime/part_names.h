@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,13 +19,21 @@ class PartNames {
 
   // Behind the name of a kernel or dispatch: " (part of conv1, relu1)", or " (with relu1)" where
   // the name is that of one of its nodes; `part of` means that the node's other parts are other
-  // kernels; empty where the name is that of its one node.
-  std::string Describe(std::string_view name) const;
+  // kernels; empty where the name is that of its one node. Nodes stand in the order of the model,
+  // each with its op where its name does not hold that: "t3 (Conv)". At most `most` of them.
+  std::string Describe(std::string_view name, size_t most = 6) const;
+
+  // A node as Describe names it: "t3 (Conv)".
+  std::string WithOp(const std::string& node) const;
 
  private:
   std::string PartOf(const std::string& node) const;
 
-  std::set<std::string, std::less<>> nodes_;                               // of the model
+  struct Source {
+    size_t number;  // in the order of the model
+    std::string op;
+  };
+  std::map<std::string, Source, std::less<>> nodes_;                       // of the model
   std::map<std::string, std::vector<std::string>, std::less<>> nodes_of_;  // by dispatch
   std::map<std::string, size_t> parts_;                                    // of a node: dispatches
 };

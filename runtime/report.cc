@@ -41,7 +41,7 @@ class Reporter {
     }
     if (all || kind == ReportKind::kPlacement) PrintPlacement();
     if (all || kind == ReportKind::kFusion) PrintFusion();
-    if (all || kind == ReportKind::kSchedule) PrintKernels("schedule", "schedules");
+    if (all || kind == ReportKind::kSchedule) PrintSchedules(/*names_nodes=*/!all);
     if (all || kind == ReportKind::kMemory) PrintMemory();
     if (all || kind == ReportKind::kPhases) PrintPhases();
     return std::move(out_);
@@ -93,6 +93,7 @@ class Reporter {
   }
 
   std::string Dot() {
+    const PartNames parts(program_);
     out_ = "digraph program {\n  rankdir=TB;\n  node [shape=box, fontname=\"monospace\"];\n";
     for (size_t e = 0; e < program_.entries.size(); ++e) {
       const program::Entry& entry = program_.entries[e];
@@ -103,7 +104,10 @@ class Reporter {
              DotQuote(fmt::format("{}: {} queue {}", entry.name,
                                   program_.devices[block.device].name, block.queue)));
         for (size_t c = 0; c < block.commands.size(); ++c) {
-          Line("    n{}_{}_{} [label={}];", e, b, c, DotQuote(block.commands[c].label));
+          const std::string& label = block.commands[c].label;
+          const std::string nodes = parts.Describe(label);
+          Line("    n{}_{}_{} [label={}];", e, b, c,
+               DotQuote(label + (nodes.empty() ? "" : "\n" + nodes.substr(1))));
         }
         Line("  }}");
       }
@@ -171,13 +175,14 @@ class Reporter {
     }
   }
 
-  // Whose subjects are kernels, with what they are of the model.
-  void PrintKernels(std::string_view kind, std::string_view title) {
-    if (CountRecords(kind) == 0) return;
+  // `names_nodes`: where no groups above tell which nodes of the model a kernel is.
+  void PrintSchedules(bool names_nodes) {
+    if (!names_nodes) return PrintRecords("schedule", "schedules");
+    if (CountRecords("schedule") == 0) return;
     const PartNames parts(program_);
-    Line("{}", title);
+    Line("schedules");
     for (const program::Record& record : program_.records) {
-      if (record.kind != kind) continue;
+      if (record.kind != "schedule") continue;
       Line("  {}{}: {}", record.subject, parts.Describe(record.subject), record.text);
     }
   }
@@ -267,16 +272,50 @@ class Reporter {
     for (const std::string& event : loaded_.events()) Line("  {}", event);
   }
 
+  // Each kernel with the nodes of the model that it computes, and below it the decisions about it;
+  // then those about what no kernel is called by.
   void PrintFusion() {
-    if (CountRecords("fusion") > 0) {
-      PrintKernels("fusion", "fusion groups");
-      return;
+    const PartNames parts(program_);
+    std::vector<const program::Record*> decisions;
+    for (const program::Record& record : program_.records) {
+      if (record.kind == "fusion") decisions.push_back(&record);
     }
-    Line("dispatches");
+    Line("fusion groups");
     for (const program::Entry& entry : program_.entries) {
+      if (program_.entries.size() > 1) Line("  entry '{}'", entry.name);
       for (const program::Block& block : entry.blocks) {
-        for (const program::Command& command : block.commands) Line("  {}", command.label);
+        for (const program::Command& command : block.commands) {
+          if (command.kind != program::CommandKind::kDispatch) continue;
+          Line("  {}{}{}", command.label, parts.Describe(command.label, SIZE_MAX),
+               program_.devices.size() > 1 ? " on " + program_.devices[block.device].name : "");
+          std::erase_if(decisions, [&](const program::Record* record) {
+            if (record->subject != command.label) return false;
+            Line("    {}", record->text);
+            return true;
+          });
+        }
       }
+    }
+    for (const program::Record* record : decisions) Line("  {}: {}", record->subject, record->text);
+    PrintOtherNodes(parts);
+  }
+
+  // The nodes that are in no kernel, by what became of them, so that none is missing.
+  void PrintOtherNodes(const PartNames& parts) {
+    constexpr size_t kMost = 12;
+    std::vector<std::pair<std::string_view, std::vector<std::string>>> fates;
+    for (const program::Record& record : program_.records) {
+      if (record.kind != "node" || record.text.starts_with("in dispatch '")) continue;
+      auto found = std::find_if(fates.begin(), fates.end(),
+                                [&](const auto& fate) { return fate.first == record.text; });
+      if (found == fates.end()) found = fates.insert(found, {record.text, {}});
+      found->second.push_back(parts.WithOp(record.subject));
+    }
+    for (auto& [fate, nodes] : fates) {
+      const size_t more = nodes.size() > kMost ? nodes.size() - kMost : 0;
+      nodes.resize(nodes.size() - more);
+      Line("  {}: {}{}", fate, fmt::join(nodes, ", "),
+           more > 0 ? fmt::format(" and {} more", more) : "");
     }
   }
 
@@ -320,8 +359,18 @@ class Reporter {
 
   void PrintPhases() {
     Line("phases");
-    for (const Phase& phase : loaded_.phases())
-      Line("  {}: {}", phase.name, FormatSeconds(phase.seconds));
+    // What takes less than a hundredth of all is summed, where that leaves out more than one line.
+    double total = 0, rest = 0;
+    for (const Phase& phase : loaded_.phases()) total += phase.seconds;
+    const auto is_small = [&](const Phase& phase) { return phase.seconds < total / 100; };
+    const auto small = std::count_if(loaded_.phases().begin(), loaded_.phases().end(), is_small);
+    for (const Phase& phase : loaded_.phases()) {
+      if (small > 1 && is_small(phase))
+        rest += phase.seconds;
+      else
+        Line("  {}: {}", phase.name, FormatSeconds(phase.seconds));
+    }
+    if (small > 1) Line("  {} more, each below 1 % of all: {}", small, FormatSeconds(rest));
     for (const CompiledVariant& variant : loaded_.variants().compiled()) {
       Line("  compile for {}{}: {}{}{}", variant.sizes,
            variant.is_background ? ", in the background" : "", FormatSeconds(variant.seconds),

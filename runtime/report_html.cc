@@ -248,6 +248,7 @@ class Page {
     Add("</tr></thead><tbody>\n");
     for (const program::Record& record : program_.records) {
       if (record.kind == "schedule" || record.kind == "node" || record.kind == "plan" ||
+          record.kind == "source" || record.kind == "weight" ||
           record.kind == program::kWorkRecord || record.kind == place::kPredictedRecord) {
         continue;
       }

@@ -5,7 +5,9 @@
 // the rows of queries that see nothing zero. All intermediate values have no other use, since
 // attention does not make them. Rounding: the fused form rounds once where the chain rounds per op,
 // so it is nearer to the exact result.
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "compiler/graph/builder.h"
 #include "compiler/graph/uses.h"
@@ -26,7 +28,7 @@ class AttentionFusion {
  public:
   explicit AttentionFusion(Module& module) : module_(module), uses_(module) {}
 
-  Status Run() {
+  Status Run(std::vector<FusedAttention>* records) {
     std::vector<ValueId> replacement(module_.values.size(), kNone);
     Builder builder(module_);
     for (uint32_t graph = 0; graph < module_.graphs.size(); ++graph) {
@@ -40,6 +42,7 @@ class AttentionFusion {
           HY_ASSIGN(const ValueId fused, Emit(builder, *match));
           if (module_.values[fused].type == module_.values[node.results[0]].type) {
             replacement[node.results[0]] = fused;
+            if (records != nullptr) records->push_back({node.name, PartsOf(node, *match)});
           }
           position = builder.position();
         }
@@ -175,6 +178,26 @@ class AttentionFusion {
     return match;
   }
 
+  // The names of the nodes between what `match` reads and `node`, each once.
+  std::vector<std::string> PartsOf(const Node& node, const Match& match) const {
+    std::set<ValueId> seen = {match.q, match.k, match.v, match.mask, kNone};
+    std::vector<ValueId> open = node.operands;
+    std::vector<std::string> names;
+    while (!open.empty()) {
+      const ValueId value = open.back();
+      open.pop_back();
+      if (!seen.insert(value).second || module_.values[value].producer == kNone) continue;
+      const Node& part = module_.nodes[module_.values[value].producer];
+      if (part.constant != kNone) continue;
+      if (!part.name.empty() && part.name != node.name &&
+          std::find(names.begin(), names.end(), part.name) == names.end()) {
+        names.push_back(part.name);
+      }
+      open.insert(open.end(), part.operands.begin(), part.operands.end());
+    }
+    return names;
+  }
+
   // k in its own layout: an explicit transpose is undone, or made where there was none.
   Result<ValueId> Emit(Builder& builder, const Match& match) {
     ValueId k = match.k;
@@ -194,6 +217,10 @@ class AttentionFusion {
 
 }  // namespace
 
-Status FuseAttention(Module& module) { return AttentionFusion(module).Run(); }
+Status FuseAttention(Module& module) { return FuseAttentionAndTell(module, nullptr); }
+
+Status FuseAttentionAndTell(Module& module, std::vector<FusedAttention>* records) {
+  return AttentionFusion(module).Run(records);
+}
 
 }  // namespace halyard::graph

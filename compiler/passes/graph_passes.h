@@ -45,6 +45,13 @@ Status FoldAffine(Module& module);
 // graph_fuse_attention.cc: matmul, scale, mask, softmax, matmul become one attention node. Late,
 // since it wants to see what the others have cleaned.
 Status FuseAttention(Module& module);
+// The same, telling the names of the nodes that an attention node computes beside its own; of some
+// of them another reader may keep a node, too.
+struct FusedAttention {
+  std::string node;
+  std::vector<std::string> parts;
+};
+Status FuseAttentionAndTell(Module& module, std::vector<FusedAttention>* records);
 // graph_merge_matmul.cc: products of one value with constant matrices become one product, read
 // through slices. After attention is found, since only what templates read is merged.
 Status MergeMatmuls(Module& module);

@@ -58,6 +58,23 @@ KernelAccess AccessOf(const Kernel& kernel) {
 constexpr std::string_view kOtherPath =
     "the consumer also depends on another kernel that needs the producer";
 
+// For reasons, which people read.
+std::string_view WordOf(TemplateKind kind) {
+  switch (kind) {
+    case TemplateKind::kContraction:
+      return "a product or convolution";
+    case TemplateKind::kAttention:
+      return "attention";
+    case TemplateKind::kScan:
+      return "a running sum";
+    case TemplateKind::kSort:
+      return "a sort";
+    case TemplateKind::kNone:
+      break;
+  }
+  return "a loop nest";
+}
+
 class Fuser {
  public:
   Fuser(Function& function, const FuseOptions& options) : function_(function), options_(options) {}
@@ -80,7 +97,7 @@ class Fuser {
     for (const Kernel& kernel : function_.kernels) names.insert(kernel.name);
     for (const auto& pair : order_) {
       if (names.contains(pair.first) && names.contains(pair.second) && refused_.contains(pair)) {
-        records->push_back({pair.first, pair.second, false, refused_[pair]});
+        records->push_back({pair.first, pair.second, false, refused_[pair], ""});
         refused_.erase(pair);  // each pair once
       }
     }
@@ -108,7 +125,8 @@ class Fuser {
             order_.push_back(pair);
             continue;
           }
-          if (records != nullptr) records->push_back({pair.first, pair.second, true, reason});
+          if (records != nullptr)
+            records->push_back({pair.first, pair.second, true, reason, fused->name});
           Replace(a, b, std::move(*fused));
           changed = true;
           b = a;  // look again from where the fused kernel may stand now
@@ -135,7 +153,8 @@ class Fuser {
         if (records != nullptr) {
           records->push_back(
               {function_.kernels[a].name, function_.kernels[b].name, true,
-               fmt::format("side by side, both read '{}'", function_.buffers[shared].name)});
+               fmt::format("side by side, both read '{}'", function_.buffers[shared].name),
+               fused->name});
         }
         Replace(a, b, std::move(*fused));
         return true;
@@ -209,7 +228,7 @@ class Fuser {
     const Kernel& ka = function_.kernels[a];
     const Kernel& kb = function_.kernels[b];
     if (kb.template_kind != TemplateKind::kNone) {
-      *reason = "the consumer is a template, whose operands are read from memory";
+      *reason = fmt::format("{} reads its operands from memory", WordOf(kb.template_kind));
       return std::nullopt;
     }
     if (access_[a].has_scatter || access_[b].has_scatter) {
@@ -251,7 +270,8 @@ class Fuser {
       return std::nullopt;
     }
     if (is_template && nb.has_inner_loops) {
-      *reason = "the producer is a template and the consumer has loops of its own";
+      *reason =
+          fmt::format("{} takes nothing with loops of its own behind it", WordOf(ka.template_kind));
       return std::nullopt;
     }
     if (*depth_a != na.extents.size() || *depth_b != nb.extents.size()) {
@@ -388,7 +408,7 @@ class Fuser {
     // What they store of one element would look like a place for an epilogue.
     if (failure.empty() && ka.template_kind != TemplateKind::kNone &&
         ka.template_kind != TemplateKind::kContraction) {
-      failure = "the producer is a template that takes no epilogue";
+      failure = fmt::format("{} takes nothing behind it", WordOf(ka.template_kind));
     }
     if (!failure.empty()) {
       *reason = failure;
@@ -417,7 +437,7 @@ class Fuser {
       kernel.roles.product_a = first.values.at(ka.roles.product_a);
       kernel.roles.product_b = first.values.at(ka.roles.product_b);
       kernel.roles.accumulator = first.values.at(ka.roles.accumulator);
-      *reason = "epilogue of a template";
+      *reason = fmt::format("epilogue of {}", WordOf(ka.template_kind));
     } else if (uses_rows) {
       *reason = "rows of one loop nest";
     } else {

@@ -31,6 +31,7 @@ struct FusionRecord {
   std::string producer, consumer;  // kernel names
   bool is_fused = false;
   std::string reason;  // what allowed it, or what forbade it
+  std::string kernel;  // name of the fused kernel; empty where they stay apart
 };
 
 Status FuseKernels(Function& function, const FuseOptions& options,

@@ -424,11 +424,19 @@ class Assembler {
     uses_[block_].back().push_back({range, reads, writes});
   }
 
+  // Where a node of the model is, and with it those that became parts of it.
+  void RecordNode(const std::string& node, const std::string& where) {
+    state_.Record("node", node, where);
+    for (const auto& [part, whole] : state_.part_of) {
+      if (whole == node) state_.Record("node", part, where);
+    }
+  }
+
   Status AddInterpreted(const Segment& segment) {
     const graph::Node& node = module_.nodes[segment.interpreted_node];
     Command& command =
         AddCommand(CommandKind::kInterpret, fmt::format("interpret {}", node.op->name));
-    state_.Record("node", node.name, "in the interpreter");
+    RecordNode(node.name, "in the interpreter");
     HY_ASSIGN(command.interpret_text, graph::PrintNodeModule(module_, segment.interpreted_node));
     for (ValueId operand : node.operands) {
       if (operand == kNone) continue;
@@ -480,7 +488,7 @@ class Assembler {
       const schedule::ScheduledKernel& scheduled = segment.kernels[i];
       const loop::Kernel& loop_kernel = function.kernels[i];
       for (const std::string& node : loop_kernel.nodes) {
-        state_.Record("node", node, fmt::format("in dispatch '{}'", loop_kernel.name));
+        RecordNode(node, fmt::format("in dispatch '{}'", loop_kernel.name));
       }
       RecordWork(segment, static_cast<uint32_t>(i));
       HY_TRY(GuardLoops(scheduled, loop_kernel.name, segment.device));

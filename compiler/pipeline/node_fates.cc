@@ -56,7 +56,12 @@ void NodeFates::AfterPass(std::string_view pass, const CompileState& state) {
 }
 
 void NodeFates::Record(CompileState& state) const {
+  // What is part of another node is where that one is, as long as that is not gone itself.
+  std::erase_if(state.part_of, [&](const auto& part) {
+    return !gone_.contains(part.first) || gone_.contains(part.second);
+  });
   for (const auto& [name, pass] : gone_) {
+    if (state.part_of.contains(name)) continue;
     state.Record(
         "node", name,
         pass.empty() ? "gone: no result needs it" : fmt::format("gone after pass '{}'", pass));

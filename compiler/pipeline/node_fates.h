@@ -18,7 +18,9 @@ class NodeFates {
  public:
   // After each pass that leaves Graph IR: which names are gone, and since which pass.
   void AfterPass(std::string_view pass, const CompileState& state);
-  // One `node` record for each name that is gone: the pass, or that no result ever needed it.
+  // One `node` record for each name that is gone: the pass, or that no result ever needed it. None
+  // for parts of other nodes (`part_of`, which keeps those alone that are gone by themselves):
+  // assembly records them with those nodes.
   void Record(CompileState& state) const;
 
  private:

@@ -21,6 +21,7 @@
 #include "compiler/pipeline/expand_math.h"
 #include "compiler/pipeline/fit_memory.h"
 #include "compiler/pipeline/fused_clusters.h"
+#include "compiler/pipeline/fusion_records.h"
 #include "compiler/pipeline/place_clusters.h"
 #include "compiler/pipeline/schedule_kernels.h"
 #include "compiler/pipeline/segment.h"
@@ -186,7 +187,11 @@ Status OnModule(CompileState& state) {
 // The pattern wants a clean graph and can leave a double transpose.
 Status FuseAttention(CompileState& state) {
   HY_TRY(graph::RemoveDead(state.module));
-  HY_TRY(graph::FuseAttention(state.module));
+  std::vector<graph::FusedAttention> records;
+  HY_TRY(graph::FuseAttentionAndTell(state.module, &records));
+  for (const graph::FusedAttention& record : records) {
+    for (const std::string& part : record.parts) state.part_of[part] = record.node;
+  }
   HY_TRY(graph::Canonicalize(state.module));
   return graph::MergeCommon(state.module);
 }
@@ -246,15 +251,12 @@ Status Lower(CompileState& state) {
 Status Fuse(CompileState& state) {
   for (Segment& segment : state.segments) {
     if (segment.is_interpreted) continue;
+    const FusionStory story(segment.function);
     std::vector<loop::FusionRecord> records;
     HY_TRY(loop::FuseKernels(segment.function, {}, &records));
     HY_TRY(loop::VerifyFunction(segment.function));
-    for (const loop::FusionRecord& record : records) {
-      state.Record("fusion", record.consumer,
-                   fmt::format("'{}' {} '{}': {}.", record.producer,
-                               record.is_fused ? "is fused into" : "stays apart from",
-                               record.consumer, record.reason));
-    }
+    for (program::Record& record : story.Tell(records))
+      state.Record(record.kind, std::move(record.subject), std::move(record.text));
   }
   return PredictKernels(state);
 }

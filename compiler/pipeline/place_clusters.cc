@@ -280,6 +280,10 @@ class ProblemMaker {
       if (producer != kNone && IsConstant(producer)) continue;
       place::Tensor tensor;
       tensor.name = module_.values[value].name;
+      const auto result = std::find(results.begin(), results.end(), value);
+      const auto output = static_cast<size_t>(result - results.begin());
+      if (output < module_.entry().result_names.size())
+        tensor.name = module_.entry().result_names[output];  // what the caller calls it
       tensor.bytes = HintedBytes(module_, value);
       tensor.producer = producer == kNone ? place::kNone : item_of_[producer];
       tensor.is_output = outputs.count(value) > 0;

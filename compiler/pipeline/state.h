@@ -83,12 +83,15 @@ struct CompileState {
   std::vector<int64_t> memory_excess;          // per device, beyond its limits; after `assemble`
   std::vector<ClusterPrediction> predictions;  // per cluster; after `place`
   uint32_t trial_fusions = 0;  // how often `place` lowered and fused the graph to see its kernels
-  std::vector<Segment> segments;               // in execution order; after `segment`
-  std::vector<kernel::Module> executables;     // one per program executable; after `assemble`
+  std::vector<Segment> segments;            // in execution order; after `segment`
+  std::vector<kernel::Module> executables;  // one per program executable; after `assemble`
   program::Program program;  // devices and records from the start; the rest from `assemble`
   Level level = Level::kGraph;
   // Per node name its ONNX op types; after `import`, empty for models that are no ONNX.
   std::map<std::string, std::set<std::string>> op_types;
+  // Names of nodes that became part of another one, with that one's name; after `fuse-attention`,
+  // and when Graph IR ends without those that are nodes still.
+  std::map<std::string, std::string> part_of;
 
   // Of the pass that runs, `done` of `count` equal pieces; any thread.
   void Advance(size_t done, size_t count) const {

@@ -45,5 +45,42 @@ TEST_F(Names, NothingOfAModelReachesATerminalAsAControlCharacter) {
               testing::HasSubstr("node: n\\x1b[2J\\x0a\n"));
 }
 
+// A reader has the model's file: each of its nodes stands in the group that computes it, and what
+// kept groups apart or joined their nodes stands below.
+TEST_F(Names, FusionGroupsAreNodesOfTheModel) {
+  const Message product = Node("MatMul", {"x", "w"}, {"p"}, {}, "/fc/dense");
+  const Message relu = Node("Relu", {"p"}, {"r"}, {}, "/act");
+  const Message folded = Node("Add", {"w", "w"}, {"w2"}, {}, "/twice");
+  const Message last = Node("MatMul", {"r", "w2"}, {"scores"}, {}, "/out/MatMul");
+  std::vector<float> weights(64, 0.5F);
+  Write("model.onnx", ModelOf({{product, relu, folded, last},
+                               {FloatTensor("w", {8, 8}, weights)},
+                               {ValueInfo("x", kF32, {4, 8})},
+                               {ValueInfo("scores", kF32, {4, 8})}})
+                          .str());
+  const std::string text = Run("explain model.onnx --no-tune --device cpu");
+  EXPECT_THAT(text, testing::HasSubstr("fusion groups\n"
+                                       "  _fc_dense (/fc/dense (MatMul), /act (Relu))\n"
+                                       "    '/act' joins '/fc/dense': epilogue of a product or "
+                                       "convolution.\n"
+                                       "  _out_MatMul (/out/MatMul)\n"
+                                       "    stays apart from '_fc_dense': a product or convolution "
+                                       "reads its operands from memory.\n"
+                                       "  gone after pass 'fold-constants': /twice (Add)\n"));
+  EXPECT_THAT(Run("explain model.onnx --no-tune --device cpu --dot"),
+              testing::HasSubstr("[label=\"_fc_dense\\n(/fc/dense (MatMul), /act (Relu))\"]"));
+  EXPECT_THAT(Run("explain model.onnx --no-tune --device cpu --node /act"),
+              testing::AllOf(testing::HasSubstr("fate: in dispatch '_fc_dense'\ndevice: cpu:0\n"),
+                             testing::HasSubstr("fusion: '/act' joins '/fc/dense': ")));
+  const std::string page = Run("explain model.onnx --no-tune --device cpu --html");
+  EXPECT_THAT(page, testing::HasSubstr("joins '/fc/dense'"));
+  EXPECT_THAT(page, testing::Not(testing::HasSubstr("<td>source</td>"))) << "what is no decision";
+  // The plan speaks of outputs as the model does.
+  setenv("HALYARD_SYNTHETIC_DEVICES", "threads=1", 1);
+  EXPECT_THAT(Run("explain model.onnx --no-tune --device cpu:1,cpu:0 --affinity '*=cpu:1'"),
+              testing::HasSubstr("'scores' from cpu:1 to cpu:0: 128 bytes"));
+  unsetenv("HALYARD_SYNTHETIC_DEVICES");
+}
+
 }  // namespace
 }  // namespace halyard

@@ -86,6 +86,31 @@ TEST(PipelineTest, EveryNodeHasAFate) {
   EXPECT_EQ(fates.size(), 8u);
 }
 
+// Attention computes what it was made of: those nodes are not gone, they are where it is.
+TEST(PipelineTest, PartsOfAttentionAreWhereItIs) {
+  const auto program = CompileText(R"(graph main(%q: f32[1, 2, 4, 8], %k: f32[1, 2, 8, 5], %v: f32[1, 2, 5, 8]) -> (%y) {
+  %product = matmul %q, %k : f32[1, 2, 4, 5] "scores"
+  %top = reduce_max %product {axes = [3], keep_dims = 1} : f32[1, 2, 4, 1] "softmax"
+  %tops = broadcast %top {shape = [1, 2, 4, 5]} : f32[1, 2, 4, 5] "softmax"
+  %shifted = sub %product, %tops : f32[1, 2, 4, 5] "softmax"
+  %e = exp %shifted : f32[1, 2, 4, 5] "softmax"
+  %sum = reduce_sum %e {axes = [3], keep_dims = 1} : f32[1, 2, 4, 1] "softmax"
+  %sums = broadcast %sum {shape = [1, 2, 4, 5]} : f32[1, 2, 4, 5] "softmax"
+  %p = div %e, %sums : f32[1, 2, 4, 5] "softmax"
+  %y = matmul %p, %v : f32[1, 2, 4, 8] "attend"
+}
+)");
+  ASSERT_TRUE(program.ok()) << program.status().ToString();
+  std::map<std::string, std::set<std::string>> fates;
+  for (const program::Record& record : program->records) {
+    if (record.kind == "node") fates[record.subject].insert(record.text);
+  }
+  ASSERT_FALSE(fates["attend"].empty());
+  EXPECT_TRUE(fates["attend"].begin()->starts_with("in dispatch"));
+  EXPECT_EQ(fates["scores"], fates["attend"]);
+  EXPECT_EQ(fates["softmax"], fates["attend"]);
+}
+
 // And of every weight its type and readers.
 TEST(PipelineTest, EveryWeightHasARecord) {
   const auto program = CompileText(R"(graph main(%a: f32[2]) -> (%e) {

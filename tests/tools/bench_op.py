@@ -127,7 +127,9 @@ def main():
                                 (["--op", "matmul", "--shape", "8x8x0"], "8x8x0"),
                                 (["--op", "add", "--shape", "8x"], "'8x'"),
                                 (["--op", "add", "--shape", "8", "--dtype", "i8"], "'i8'"),
-                                (["--op", "add"], "needs --shape"),
+                                (["--op", "add"], "needs --shape the dims"),
+                                (["--op", "softmax"], "--op softmax needs --shape ROWSxCOLUMNS"),
+                                (["--op", "mm"], "there is no --op 'mm'; there are: matmul, conv"),
                                 (["--op", "add", "--shape", "8", "model.onnx"], "takes no model")]:
             done = run(*arguments)
             if done.returncode != 1 or part not in done.stderr or done.stderr.count("\n") != 1:

@@ -235,7 +235,12 @@ TEST_F(OptionsTest, WarningsSaySoAndRunsSayWhere) {
   Write("warn.onnx", "warn");
   const std::string out = Run("run warn.onnx --shape n=3 2>errors; exit $?");
   EXPECT_EQ(Read("errors"), "halyard: warning: warn.onnx: It is odd.\n");
-  EXPECT_THAT(out, testing::ContainsRegex("\ncompiled or loaded in .*, ran on cpu:0 in "));
+  EXPECT_THAT(out, testing::ContainsRegex("\ncompiled in .*, ran on cpu:0 in "));
+  EXPECT_THAT(Run("run warn.onnx --shape n=3 2>errors"),
+              testing::ContainsRegex("\nloaded from the cache in .*, ran on cpu:0 in "));
+  Run("compile warn.onnx -o warn.hyp 2>errors");
+  EXPECT_THAT(Run("run warn.hyp 2>errors"),
+              testing::ContainsRegex("\nloaded in .*, ran on cpu:0 in "));
   EXPECT_THAT(Run("run copy.onnx --json"),
               testing::ContainsRegex("\"devices\": \\[\n *\"cpu:0\"\n"));
   EXPECT_THAT(Run("run copy.onnx --device cuda"),

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs into a prefix of its own, moves it, and builds examples/host_app.c against it and against the build tree,
-# with find_package and with pkg-config; then runs each on a model.
+# with find_package and with pkg-config; then runs each on a model. Without a stand-in for the compiler
+# examples/build_graph.c, too.
 # usage: install_test.sh SOURCE BUILD LIBDIR MODEL [COMPILER_LIBRARY]
 set -eu
 source=$1 build=$2 libdir=$3 model=$4
@@ -27,6 +28,11 @@ for package in "$prefix:$prefix/$libdir:$prefix/$libdir/pkgconfig" "$build:$buil
   cc -std=c11 -Wall -Wextra -Werror -pedantic "$source/examples/host_app.c" \
     $(PKG_CONFIG_PATH="$package_files" pkg-config --cflags --libs halyard) -o "$scratch/host_app"
   LD_LIBRARY_PATH="$libraries" "$scratch/host_app" "$model"
+  [ $# -lt 5 ] || continue
+  cc -std=c11 -Wall -Wextra -Werror -pedantic "$source/examples/build_graph.c" \
+    $(PKG_CONFIG_PATH="$package_files" pkg-config --cflags --libs halyard) -o "$scratch/build_graph"
+  LD_LIBRARY_PATH="$libraries" "$scratch/build_graph" | tee "$scratch/log"
+  printf 'y [2, 3]: 2.5 6 0\ny [3, 3]: 2.5 6 0\n' | cmp - "$scratch/log"
 done
 
 "$prefix/bin/halyard" --version

@@ -157,7 +157,10 @@ std::vector<Subject> SubjectsOf(const BenchArguments& options) {
     if (out.empty()) throw CommandError(kWrongUsage, "bench needs a model, or --op");
     return out;
   }
-  if (options.model.shapes.empty()) throw CommandError(kWrongUsage, "--op needs --shape");
+  if (options.model.shapes.empty()) {
+    throw CommandError(kWrongUsage,
+                       "--op " + options.op + " needs --shape " + ShapeFormOf(options.op));
+  }
   for (const std::string& shape : options.model.shapes) {
     const OpCase op = ParseOpCase(options.op, shape, options.dtype.empty() ? "f32" : options.dtype);
     for (Subject& subject : GridOf(options, NameOf(op), {})) {
@@ -405,14 +408,16 @@ Run AddBenchCommand(CLI::App& app) {
                     "Time without comparing the outputs with those of cpu:0");
   command->add_flag("--no-profile", options->bench.no_profile,
                     "Leave out the runs that time each command by itself");
-  command->add_flag("--no-rivals", options->bench.no_rivals,
-                    "With --op: leave out the libraries that compute the same (oneDNN, cuBLASLt, cuDNN)");
+  command->add_flag(
+      "--no-rivals", options->bench.no_rivals,
+      "With --op: leave out the libraries that compute the same (oneDNN, cuBLASLt, cuDNN)");
   command->add_option("--rtol", options->bench.rtol, "Relative tolerance of the comparison")
       ->check(IsTolerance)
       ->capture_default_str();
-  command->add_option("--atol", options->bench.atol,
-                      "Absolute tolerance of the comparison; for 16-bit precision times the largest "
-                      "magnitude of an output, where that is above 1")
+  command
+      ->add_option("--atol", options->bench.atol,
+                   "Absolute tolerance of the comparison; for 16-bit precision times the largest "
+                   "magnitude of an output, where that is above 1")
       ->check(IsTolerance)
       ->capture_default_str();
   command

@@ -184,11 +184,11 @@ constexpr OpForm kForms[] = {
     {"gather", "ROWSxWIDTHxCOUNT: of the table, and rows picked", 3, 3, &OpWriter::Gather},
 };
 
-const OpForm* FindForm(const std::string& op) {
+const OpForm& FindForm(const std::string& op) {
   for (const OpForm& form : kForms) {
-    if (op == form.op) return &form;
+    if (op == form.op) return form;
   }
-  return nullptr;
+  throw CommandError(kWrongUsage, "there is no --op '" + op + "'; there are: " + KnownOps());
 }
 
 }  // namespace
@@ -199,15 +199,14 @@ std::string KnownOps() {
   return out;
 }
 
+std::string ShapeFormOf(const std::string& op) { return FindForm(op).form; }
+
 OpCase ParseOpCase(const std::string& op, const std::string& shape, const std::string& dtype) {
-  const OpForm* form = FindForm(op);
-  if (form == nullptr) {
-    throw CommandError(kWrongUsage, "there is no --op '" + op + "'; there are: " + KnownOps());
-  }
+  const OpForm& form = FindForm(op);
   OpCase out;
   out.op = op;
   const auto fail = [&] {
-    return CommandError(kWrongUsage, "--shape '" + shape + "' is not " + form->form +
+    return CommandError(kWrongUsage, "--shape '" + shape + "' is not " + form.form +
                                          ", of sizes from 1 to 2^31 - 1");
   };
   for (size_t at = 0; at <= shape.size();) {
@@ -218,7 +217,7 @@ OpCase ParseOpCase(const std::string& op, const std::string& shape, const std::s
     out.dims.push_back(dim);
     at = end + 1;
   }
-  if (out.dims.size() < form->least || out.dims.size() > form->most) throw fail();
+  if (out.dims.size() < form.least || out.dims.size() > form.most) throw fail();
   const Result<DType> parsed = ParseDType(dtype);
   if (!parsed.ok() || !IsFloat(*parsed) || BitWidth(*parsed) < 16) {
     throw CommandError(kWrongUsage, "--dtype '" + dtype + "' is not f32, f16, bf16 or f64");
@@ -235,7 +234,7 @@ std::string NameOf(const OpCase& op) {
 hy::Graph MakeGraph(const hy::Instance& instance, const OpCase& op) {
   hy::Graph graph = hy::Graph::Create(instance);
   OpWriter writer(graph, op);
-  graph.Output("y", (writer.*FindForm(op.op)->write)());
+  graph.Output("y", (writer.*FindForm(op.op).write)());
   return graph;
 }
 

@@ -17,6 +17,9 @@ struct OpCase {
 
 // "matmul, conv, ...".
 std::string KnownOps();
+// What a --shape of this op is, such as "ROWSxCOLUMNS". Throws CommandError for an op that is not
+// known.
+std::string ShapeFormOf(const std::string& op);
 // `shape`: numbers joined by x, such as 4096x4096x4096. Throws CommandError that names the form.
 OpCase ParseOpCase(const std::string& op, const std::string& shape, const std::string& dtype);
 // "matmul 4096x4096x4096 bf16".

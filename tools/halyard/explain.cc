@@ -202,10 +202,12 @@ Json ExplainNode(const Json& report, const std::string& node) {
   const auto add = [&](const char* list, const char* as) {
     for (const Json& record : report[list]) {
       const std::string text = record["text"], subject = record["subject"];
-      if (std::find(names.begin(), names.end(), subject) != names.end() ||
-          text.find("'" + node + "'") != std::string::npos) {
-        out[as].push_back(text);
-      }
+      const bool is_dispatch = std::find(names.begin() + 1, names.end(), subject) != names.end();
+      if (!is_dispatch && subject != node && text.find("'" + node + "'") == std::string::npos)
+        continue;
+      // Of another kernel, or of one of several dispatches: which one it is about.
+      const bool is_clear = is_dispatch ? names.size() == 2 : subject == node;
+      out[as].push_back(is_clear ? text : "'" + subject + "': " + text);
     }
   };
   add("schedules", "schedule");
@@ -232,8 +234,10 @@ std::string FormatMeaning(const std::string& given, const Meaning& meaning) {
 void PrintNode(const Json& node) {
   for (const auto& [key, value] : node.items()) {
     if (value.is_array()) {
-      for (const Json& line : value) {
-        std::printf("%s: %s\n", key.c_str(), EscapeControls(line.get<std::string>()).c_str());
+      std::vector<std::string> lines;  // each once: several dispatches are often on one device
+      for (const Json& line : value) AddOnce(lines, line.get<std::string>());
+      for (const std::string& line : lines) {
+        std::printf("%s: %s\n", key.c_str(), EscapeControls(line).c_str());
       }
     } else {
       std::printf("%s: %s\n", key.c_str(), EscapeControls(value.get<std::string>()).c_str());

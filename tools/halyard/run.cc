@@ -121,6 +121,17 @@ Tensor CopyOf(const hy_tensor& output, const std::string& name) {
   }
 }
 
+// Which of "compiled or loaded" it was; a program that was compiled has the phase that opens the
+// compiler.
+const char* HowOpened(const Model& model) {
+  if (model.is_saved) return "loaded";
+  const Json report = Json::parse(model.program.Report(HY_REPORT_PHASES, HY_FORMAT_JSON));
+  for (const Json& phase : report["phases"]) {
+    if (phase["phase"] == "open compiler") return "compiled";
+  }
+  return "loaded from the cache";
+}
+
 int RunOpened(const RunArguments& options, const Model& model, double open_seconds) {
   KeepFilesApart(options, model.program.Io(HY_IO_OUTPUT).size());
   RefuseOtherExpectations(options, model.program.Io(HY_IO_OUTPUT).size());
@@ -202,7 +213,7 @@ int RunOpened(const RunArguments& options, const Model& model, double open_secon
   } else {
     // A program of constants alone has no device at work.
     const std::string where = devices.empty() ? "" : "on " + Join(devices, ", ") + " ";
-    std::printf("compiled or loaded in %s, ran %sin %s\n", FormatSeconds(open_seconds).c_str(),
+    std::printf("%s in %s, ran %sin %s\n", HowOpened(model), FormatSeconds(open_seconds).c_str(),
                 where.c_str(), FormatSeconds(run_seconds).c_str());
   }
   return status;
