@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Compiles every kernel that the committed models have as first choice with NVRTC, for three generations of GPUs in f32 and
-# fp16, and runs none: no GPU is needed. CI does it for three models; all of them take about half an hour of two processors.
+# fp16, and runs none: no GPU is needed. CI does it for three models; all of them take a processor for twelve minutes.
 #
 #   scripts/compile_for_cuda.sh [MODEL...]
 #
