@@ -149,6 +149,7 @@
   F(int64_t, mig_instance_count, "Instances that it is cut into.")                                         \
   F(std::string, mig_instances, "Their profiles: slices of the units and memory.")                         \
   F(bool, is_mig_change_pending, "The next reset cuts the device, or makes it whole.")                     \
+  F(bool, is_mps_enabled, "Its programs share it through the Multi-Process Service (MPS).")                \
   F(std::string, compute_mode, "Who may use it: default, exclusive-process, prohibited.")                  \
   F(std::string, virtualization, "none, passthrough, vgpu, host; for a CPU whether it is a guest.")        \
   F(bool, has_display, "A display is attached.")                                                           \
@@ -226,6 +227,7 @@
   F(double, utilization, "Share of the last moment in which a kernel ran; for a CPU of its threads.")      \
   F(int64_t, available_bytes, "Free memory now.")                                                          \
   F(int64_t, process_count, "Processes that compute on it.")                                               \
+  F(int64_t, mps_process_count, "Processes that compute on it through the Multi-Process Service (MPS).")   \
   F(double, load_average, "Threads that wanted to run in the last minute.")                                \
   F(int64_t, quota_pauses, "Periods so far in which the control group used up its quota and was paused.")  \
   F(double, quota_paused_s, "How long its threads were paused for that, each counted.")                    \
@@ -238,5 +240,5 @@
   F(int64_t, uncorrected_memory_errors, "The same; their data was lost.")                                  \
   F(int64_t, retired_memory, "Rows or pages of the memory that others stand in for.")                      \
   F(std::string, memory_repair, "none, pending until the next reset, or failed.")                          \
-  F(std::string, faults, "That the driver reported since the device was opened: none, or Xid numbers.")
+  F(std::string, faults, "That the driver reported since the device was opened: none, Xid numbers, or in words.")
 // clang-format on

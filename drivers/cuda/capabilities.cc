@@ -89,6 +89,13 @@ void DescribeIdentity(Context& context, int64_t compute_capability, bool is_inte
     out->pci_address = {address, Source::kApi};
   }
   out->driver_name = {"cuda", Source::kTable};
+  // Since CUDA 12.8: the device's number in the upper half, the vendor's in the lower.
+  if (int pci = 0; api.cuDeviceGetAttribute(&pci, CU_DEVICE_ATTRIBUTE_GPU_PCI_DEVICE_ID,
+                                            context.device()) == CUDA_SUCCESS &&
+                   pci != 0) {
+    const auto bits = static_cast<uint32_t>(pci);
+    out->model_id = {fmt::format("{:04x}:{:04x}", bits & 0xffff, bits >> 16), Source::kApi};
+  }
   out->api_version = {
       fmt::format("CUDA {}.{}", api.driver_version / 1000, api.driver_version % 1000 / 10),
       Source::kApi};
@@ -218,6 +225,7 @@ void DescribeUse(const Attributes& attributes, const CudaOptions& options,
     interop.semaphore_handles = {"timeline file descriptor", Source::kApi};
   }
   interop.can_import_host_memory = out->memory.can_register_host;
+  out->partition.is_mps_enabled = attributes.Flag(CU_DEVICE_ATTRIBUTE_MPS_ENABLED);
   out->partition.has_watchdog = attributes.Flag(CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT);
   // The version of PTX follows that of CUDA since 9.0: CUDA 12.4 takes 8.4.
   const int major = driver_version / 1000, minor = driver_version % 1000 / 10;
@@ -252,7 +260,8 @@ uint64_t GpuFeaturesOf(int64_t compute_capability, bool has_programmatic_edges) 
   return bits;
 }
 
-// The shapes of mma.sync that every later architecture keeps.
+// The dense shapes of mma.sync, which every later architecture keeps, and of wgmma, which only 9.0
+// has: 64 rows by any multiple of 8 columns to 256; the widest stands for them.
 std::vector<hal::MatrixShape> MatrixShapesOf(int64_t compute_capability) {
   if (compute_capability < 75) return {};
   if (compute_capability < 80) {
@@ -260,11 +269,26 @@ std::vector<hal::MatrixShape> MatrixShapesOf(int64_t compute_capability) {
             {"f16", "f16", 16, 8, 8, Source::kTable},
             {"i8", "i32", 8, 8, 16, Source::kTable}};
   }
-  return {{"f16", "f32", 16, 8, 16, Source::kTable},
-          {"f16", "f16", 16, 8, 16, Source::kTable},
-          {"bf16", "f32", 16, 8, 16, Source::kTable},
-          {"i8", "i32", 16, 8, 32, Source::kTable},
-          {"f64", "f64", 8, 8, 4, Source::kTable}};
+  std::vector<hal::MatrixShape> shapes = {
+      {"f16", "f32", 16, 8, 16, Source::kTable},  {"f16", "f16", 16, 8, 16, Source::kTable},
+      {"bf16", "f32", 16, 8, 16, Source::kTable}, {"tf32", "f32", 16, 8, 8, Source::kTable},
+      {"i8", "i32", 16, 8, 32, Source::kTable},   {"f64", "f64", 8, 8, 4, Source::kTable}};
+  if (compute_capability >= 89) {
+    shapes.push_back({"f8e4m3", "f32", 16, 8, 32, Source::kTable});
+    shapes.push_back({"f8e5m2", "f32", 16, 8, 32, Source::kTable});
+  }
+  if (compute_capability == 90) {
+    constexpr struct {
+      const char *input, *output;
+      int32_t depth;
+    } kRows[] = {{"f16", "f32", 16}, {"f16", "f16", 16},    {"bf16", "f32", 16},
+                 {"tf32", "f32", 8}, {"f8e4m3", "f32", 32}, {"f8e5m2", "f32", 32},
+                 {"i8", "i32", 32}};
+    for (const auto& row : kRows) {
+      shapes.push_back({row.input, row.output, 64, 256, row.depth, Source::kTable});
+    }
+  }
+  return shapes;
 }
 
 Result<hal::Capabilities> DescribeDevice(Context& context, const Management& management,
@@ -305,6 +329,13 @@ Result<hal::Capabilities> DescribeDevice(Context& context, const Management& man
     out.tools.can_count = {admin == "0" || geteuid() == 0, Source::kOs};
   }
   hal::DescribePci(files, out.identity.pci_address.ValueOr(""), &out.links);
+  // The system may not tell, as inside a virtual machine.
+  if (int node = -1; !out.links.numa_node.known() &&
+                     api.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID,
+                                              context.device()) == CUDA_SUCCESS &&
+                     node >= 0) {
+    out.links.numa_node = {int64_t{node}, Source::kApi};
+  }
   if (out.memory.bus_bits.known() && out.memory.max_clock_hz.known()) {
     out.memory.peak_bytes_per_s = {static_cast<double>(out.memory.bus_bits.value) / 8 * 2 *
                                        static_cast<double>(out.memory.max_clock_hz.value),

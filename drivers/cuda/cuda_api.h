@@ -121,7 +121,9 @@ enum CUresult : int {
   A(DMA_BUF_SUPPORTED, 124) \
   A(IPC_EVENT_SUPPORTED, 125) \
   A(HANDLE_TYPE_FABRIC_SUPPORTED, 128) \
-  A(HOST_NUMA_ID, 134)
+  A(MPS_ENABLED, 133) \
+  A(HOST_NUMA_ID, 134) \
+  A(GPU_PCI_DEVICE_ID, 139)
 // clang-format on
 enum CUdevice_attribute : int {
 #define HY_CUDA_ATTRIBUTE(name, number) CU_DEVICE_ATTRIBUTE_##name = number,

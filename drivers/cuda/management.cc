@@ -297,15 +297,16 @@ void Management::ReadState(hal::DeviceState* out) const {
     SetIfPositive(&out->pcie_width, value, Source::kApi);
   }
   ReadHealth(out);
-  unsigned int count = 0;
-  if (api_->nvmlDeviceGetComputeRunningProcesses_v3) {
-    // Without room for the list, the answer is their number.
-    const nvmlReturn_t result =
-        api_->nvmlDeviceGetComputeRunningProcesses_v3(device_, &count, nullptr);
+  const auto count_processes = [&](auto* function, hal::Field<int64_t>* field) {
+    unsigned int count = 0;  // without room for the list, the answer is their number
+    if (!function) return;
+    const nvmlReturn_t result = function(device_, &count, nullptr);
     if (result == NVML_SUCCESS || result == NVML_ERROR_INSUFFICIENT_SIZE) {
-      out->process_count = {int64_t{count}, Source::kApi};
+      *field = {int64_t{count}, Source::kApi};
     }
-  }
+  };
+  count_processes(api_->nvmlDeviceGetComputeRunningProcesses_v3, &out->process_count);
+  count_processes(api_->nvmlDeviceGetMPSComputeRunningProcesses_v3, &out->mps_process_count);
 }
 
 std::string Management::Nearest(const Management& other) const {

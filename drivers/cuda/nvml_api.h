@@ -147,6 +147,8 @@ inline constexpr unsigned long long nvmlClocksEventReasonDisplayClockSetting = 0
            (nvmlDevice_t device, nvmlGpuVirtualizationMode_t* mode))                               \
   Function(nvmlDeviceGetComputeRunningProcesses_v3,                                                \
            (nvmlDevice_t device, unsigned int* count, void* infos))                                \
+  Function(nvmlDeviceGetMPSComputeRunningProcesses_v3,                                             \
+           (nvmlDevice_t device, unsigned int* count, void* infos))                                \
   Function(nvmlDeviceGetVbiosVersion, (nvmlDevice_t device, char* text, unsigned int size))        \
   Function(nvmlDeviceGetTemperatureThreshold,                                                      \
            (nvmlDevice_t device, nvmlTemperatureThresholds_t type, unsigned int* celsius))         \

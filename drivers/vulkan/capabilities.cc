@@ -53,7 +53,7 @@ std::string VendorName(uint32_t id) {
   }
 }
 
-// Empty for a type that no kernel of ours uses.
+// Empty for a type that no kernel of ours multiplies.
 std::string DtypeOf(VkComponentTypeKHR type) {
   if (type == VK_COMPONENT_TYPE_BFLOAT16_KHR) return "bf16";
   switch (type) {
@@ -186,9 +186,13 @@ void DescribeDtypes(const DeviceHandle& device, std::vector<hal::DtypeSupport>* 
   const Features& f = device.features;
   const VkPhysicalDeviceVulkan12Features& v12 = f.v12;
   const bool has_16 = f.v11.storageBuffer16BitAccess;
+  const Features& offered = device.physical->features;
+  const bool has_f8 = offered.float8.shaderFloat8 != 0;
   const auto has_matrix = [&](std::string_view dtype) {
     for (const VkCooperativeMatrixPropertiesKHR& row : device.physical->matrix_shapes) {
       if (DtypeOf(row.AType) == dtype) return true;
+      if (row.AType == VK_COMPONENT_TYPE_FLOAT8_E4M3_EXT && dtype == "f8e4m3") return true;
+      if (row.AType == VK_COMPONENT_TYPE_FLOAT8_E5M2_EXT && dtype == "f8e5m2") return true;
     }
     return false;
   };
@@ -200,8 +204,11 @@ void DescribeDtypes(const DeviceHandle& device, std::vector<hal::DtypeSupport>* 
       {"f64", f.base.features.shaderFloat64 != 0, f.base.features.shaderFloat64 != 0,
        f.atomic_float.shaderBufferFloat64AtomicAdd != 0},
       {"f32", true, true, f.atomic_float.shaderBufferFloat32AtomicAdd != 0},
-      {"f16", has_16, v12.shaderFloat16 != 0, false},
+      {"f16", has_16, v12.shaderFloat16 != 0,
+       offered.atomic_float2.shaderBufferFloat16AtomicAdd != 0},
       {"bf16", has_16, f.bfloat16.shaderBFloat16Type != 0, false},
+      {"f8e4m3", has_f8, false, false},
+      {"f8e5m2", has_f8, false, false},
       {"i64", true, f.base.features.shaderInt64 != 0, v12.shaderBufferInt64Atomics != 0},
       {"i32", true, true, true},
       {"i16", has_16, f.base.features.shaderInt16 != 0, false},

@@ -10,6 +10,7 @@
 #include "drivers/vulkan/capabilities.h"
 #include "drivers/vulkan/command_buffer.h"
 #include "drivers/vulkan/copy_kernels.h"
+#include "drivers/vulkan/device_fault.h"
 #include "drivers/vulkan/executable.h"
 #include "drivers/vulkan/exit_guard.h"
 #include "drivers/vulkan/scheduler.h"
@@ -73,7 +74,14 @@ VulkanDevice::~VulkanDevice() {
   if (scheduler_) scheduler_->Stop();
 }
 
-hal::DeviceState VulkanDevice::ReadState() const { return ReadVulkanState(*handle_->physical); }
+hal::DeviceState VulkanDevice::ReadState() const {
+  hal::DeviceState state = ReadVulkanState(*handle_->physical);
+  if (TellsFaults(*handle_)) {
+    const std::string fault = scheduler_->fault();
+    state.faults = {fault.empty() ? "none" : fault, hal::Source::kApi};
+  }
+  return state;
+}
 
 int64_t VulkanDevice::buffer_alignment() const { return VulkanBuffer::kAlignment; }
 Status VulkanDevice::health() const { return scheduler_->health(); }

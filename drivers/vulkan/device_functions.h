@@ -45,6 +45,7 @@ namespace halyard::drivers::vulkan {
   X(vkFreeMemory)                        \
   X(vkGetBufferDeviceAddress)            \
   X(vkGetBufferMemoryRequirements)       \
+  X(vkGetDeviceFaultInfoEXT)             \
   X(vkGetDeviceQueue)                    \
   X(vkGetMemoryHostPointerPropertiesEXT) \
   X(vkGetPipelineCacheData)              \

@@ -35,6 +35,7 @@ Result<std::shared_ptr<DeviceHandle>> DeviceHandle::Open(const PhysicalDevice& p
   if (result != VK_SUCCESS) made->device = VK_NULL_HANDLE;
   HY_TRY_CONTEXT(StatusFromVk(result, "vkCreateDevice"), "opening '{}'", physical.name());
   made->vk.Load(made->device);
+  if (!made->features.fault.deviceFault) made->vk.vkGetDeviceFaultInfoEXT = nullptr;
   return made;
 }
 

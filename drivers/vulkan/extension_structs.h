@@ -93,3 +93,19 @@ struct VkPhysicalDeviceCooperativeMatrix2FeaturesNV {
   VkBool32 cooperativeMatrixBlockLoads;
 };
 #endif
+
+#ifndef VK_EXT_shader_float8
+#define VK_EXT_shader_float8 1
+#define VK_EXT_SHADER_FLOAT8_EXTENSION_NAME "VK_EXT_shader_float8"
+#define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT8_FEATURES_EXT \
+  (static_cast<VkStructureType>(1000567000))
+#define VK_COMPONENT_TYPE_FLOAT8_E4M3_EXT (static_cast<VkComponentTypeKHR>(1000491002))
+#define VK_COMPONENT_TYPE_FLOAT8_E5M2_EXT (static_cast<VkComponentTypeKHR>(1000491003))
+
+struct VkPhysicalDeviceShaderFloat8FeaturesEXT {
+  VkStructureType sType;
+  void* pNext;
+  VkBool32 shaderFloat8;
+  VkBool32 shaderFloat8CooperativeMatrix;
+};
+#endif

@@ -18,6 +18,7 @@ constexpr const char* kExtensions[] = {
     VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME,
     VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME,
     VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME,
+    VK_EXT_DEVICE_FAULT_EXTENSION_NAME,
 };
 
 void QueryMatrixShapes(PhysicalDevice* device) {
@@ -125,6 +126,7 @@ void LinkFeatures(const PhysicalDevice& device, Features* features) {
   if (device.Has(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME)) {
     Chain(&features->base, &features->matrix2);
   }
+  if (device.Has(VK_EXT_DEVICE_FAULT_EXTENSION_NAME)) Chain(&features->base, &features->fault);
 }
 
 PhysicalDevice QueryPhysicalDevice(VkPhysicalDevice handle) {
@@ -148,6 +150,12 @@ PhysicalDevice QueryPhysicalDevice(VkPhysicalDevice handle) {
   if (device.api_version < VK_API_VERSION_1_2) return device;
   QueryProperties(&device);
   LinkFeatures(device, &device.features);
+  if (device.Has(VK_EXT_SHADER_ATOMIC_FLOAT_2_EXTENSION_NAME)) {
+    Chain(&device.features.base, &device.features.atomic_float2);
+  }
+  if (device.Has(VK_EXT_SHADER_FLOAT8_EXTENSION_NAME)) {
+    Chain(&device.features.base, &device.features.float8);
+  }
   vkGetPhysicalDeviceFeatures2(handle, &device.features.base);
   device.features.base.pNext = nullptr;
   QueryMatrixShapes(&device);
@@ -228,6 +236,7 @@ Features FeaturesToEnable(const PhysicalDevice& device) {
   on.v13.shaderIntegerDotProduct = device.features.v13.shaderIntegerDotProduct;
   on.v13.maintenance4 = device.features.v13.maintenance4;
   on.matrix.cooperativeMatrixRobustBufferAccess = VK_FALSE;
+  on.fault.deviceFaultVendorBinary = VK_FALSE;
   return on;
 }
 

@@ -38,6 +38,14 @@ struct Features {
   VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2 =
       Typed<VkPhysicalDeviceCooperativeMatrix2FeaturesNV>(
           VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV);
+  VkPhysicalDeviceFaultFeaturesEXT fault =
+      Typed<VkPhysicalDeviceFaultFeaturesEXT>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FAULT_FEATURES_EXT);
+  // Asked for reports only; no kernel of ours uses them.
+  VkPhysicalDeviceShaderAtomicFloat2FeaturesEXT atomic_float2 =
+      Typed<VkPhysicalDeviceShaderAtomicFloat2FeaturesEXT>(
+          VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_2_FEATURES_EXT);
+  VkPhysicalDeviceShaderFloat8FeaturesEXT float8 = Typed<VkPhysicalDeviceShaderFloat8FeaturesEXT>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT8_FEATURES_EXT);
 };
 
 struct PhysicalDevice {
@@ -70,7 +78,8 @@ struct PhysicalDevice {
   }
 };
 
-// Links the structures that the device knows into one chain that starts at features->base.
+// Links the structures that a VkDevice of ours is made with, and that the device knows, into one
+// chain that starts at features->base.
 void LinkFeatures(const PhysicalDevice& device, Features* features);
 
 PhysicalDevice QueryPhysicalDevice(VkPhysicalDevice handle);

@@ -9,6 +9,7 @@
 #include "base/thread_end.h"
 #include "drivers/vulkan/busy_threads.h"
 #include "drivers/vulkan/device.h"
+#include "drivers/vulkan/device_fault.h"
 
 namespace halyard::drivers::vulkan {
 namespace {
@@ -326,7 +327,8 @@ void Scheduler::SubmitLocked(Lane& lane, Work* work, Effects* effects) {
     work->outcome = StatusFromVk(result, "vkQueueSubmit");
     if (result == VK_ERROR_DEVICE_LOST) {
       LoseLocked(
-          DeviceLost("'{}' was lost at its submission {}.", options_.path, submission_count_));
+          DeviceLost("'{}' was lost at its submission {}.", options_.path, submission_count_),
+          submission_count_ != options_.lose_at);
       work->outcome = lost_;
       // Whoever retires next ends what was in flight.
       WatchAllLocked();
@@ -364,16 +366,19 @@ void Scheduler::PollLocked() {
     // A lost device may answer anything.
     if (result != VK_SUCCESS || value > queue.submitted) {
       LoseLocked(DeviceLost("'{}' was lost while submission {} ran: {}.", options_.path,
-                            queue.completed + 1, FormatVkResult(result)));
+                            queue.completed + 1, FormatVkResult(result)),
+                 result == VK_ERROR_DEVICE_LOST);
       return;
     }
     queue.completed = std::max(queue.completed, value);
   }
 }
 
-void Scheduler::LoseLocked(const Status& status) {
+void Scheduler::LoseLocked(const Status& status, bool may_ask) {
   if (!lost_.ok()) return;
   lost_ = status;
+  if (may_ask) fault_ = DescribeFault(*handle_);
+  if (!fault_.empty()) lost_ = DeviceLost("{} Its driver reports: {}.", status.message(), fault_);
   is_lost_.store(true, std::memory_order_release);
   // Returns at once when the device is really gone; what it used may then be taken back.
   if (!is_stalled_) (void)handle_->vk.vkDeviceWaitIdle(handle_->device);
@@ -392,10 +397,10 @@ bool Scheduler::LookForStall() {
   }
   if (!stall_watch_.Look(busy < queue_count_, ended) || !lost_.ok()) return false;
   is_stalled_ = true;
-  LoseLocked(
-      DeviceLost("'{}' is lost for this process: Hardware queue {} ended no work for {} s, "
-                 "the limit of option 'wait_limit_s'. In flight: {}.",
-                 options_.path, busy, options_.wait_limit_s, DescribeInFlightLocked()));
+  LoseLocked(DeviceLost("'{}' is lost for this process: Hardware queue {} ended no work for {} s, "
+                        "the limit of option 'wait_limit_s'. In flight: {}.",
+                        options_.path, busy, options_.wait_limit_s, DescribeInFlightLocked()),
+             false);
   return true;
 }
 
@@ -576,7 +581,8 @@ void Scheduler::RunWatcher(uint32_t q) {
     if (result < VK_SUCCESS) {
       std::lock_guard relock(mutex_);
       LoseLocked(DeviceLost("'{}' was lost while submission {} ran: {}.", options_.path, value,
-                            FormatVkResult(result)));
+                            FormatVkResult(result)),
+                 result == VK_ERROR_DEVICE_LOST);
     }
     // Another thread may be at it; it will come to what this one saw.
     if (result != VK_TIMEOUT && !Retire()) std::this_thread::yield();
@@ -665,6 +671,11 @@ Status Scheduler::health() const {
   if (!is_lost_.load(std::memory_order_acquire)) return OkStatus();
   std::lock_guard lock(mutex_);
   return lost_;
+}
+
+std::string Scheduler::fault() const {
+  std::lock_guard lock(mutex_);
+  return fault_;
 }
 
 void Scheduler::StopThreadsLocked() {

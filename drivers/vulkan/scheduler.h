@@ -53,6 +53,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
               size_t* out_index);
   void Flush();
   Status health() const;
+  // What the device said of its fault when it was lost (device_fault.h); empty until then.
+  std::string fault() const;
   // Identifies the semaphores whose queue points are this scheduler's.
   uint64_t id() const { return id_; }
   // Ends the threads and gives up the VkDevice. No work is queued any more. May be called by one of
@@ -113,7 +115,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void PumpLocked(Lane& lane, Effects* effects);
   void SubmitLocked(Lane& lane, Work* work, Effects* effects);
   void PollLocked();
-  void LoseLocked(const Status& status);
+  // `may_ask`: the device itself answered that it is lost, so that it can be asked why.
+  void LoseLocked(const Status& status, bool may_ask);
   bool LookForStall();
   void AbandonPayloadLocked(Work* work);
   std::string DescribeInFlightLocked() const;
@@ -145,6 +148,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   int sleepers_ = 0;
   int64_t submission_count_ = 0;
   Status lost_;
+  std::string fault_;  // why, where the device tells
   std::atomic<bool> is_lost_{false};
   bool is_stalled_ = false;  // lost, and may still touch what it was given
   hal::StallWatch stall_watch_;

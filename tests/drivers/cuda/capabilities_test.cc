@@ -111,6 +111,21 @@ TEST_F(FakeCudaTest, InstancesOfACutDevice) {
   EXPECT_EQ(partition.mig_instances.value, "3g.71gb, 1g.18gb");
 }
 
+TEST_F(FakeCudaTest, ClientsOfTheMultiProcessService) {
+  const std::string path = testing::TempDir() + "/halyard_shared_gpu.txt";
+  std::ofstream(path) << RecordingWith(
+      "cuDeviceGetAttribute 133 = 1\n"
+      "nvmlDeviceGetComputeRunningProcesses_v3 = 1\n"
+      "nvmlDeviceGetMPSComputeRunningProcesses_v3 = 3\n");
+  fake_.play(path.c_str());
+  device_ = Open(0).value();
+  EXPECT_TRUE(device_->capabilities().partition.is_mps_enabled.value);
+  EXPECT_EQ(device_->capabilities().partition.is_mps_enabled.source, hal::Source::kApi);
+  EXPECT_EQ(device_->ReadState().process_count.value, 1);
+  EXPECT_EQ(device_->ReadState().mps_process_count.value, 3);
+  EXPECT_EQ(device_->ReadState().mps_process_count.source, hal::Source::kApi);
+}
+
 TEST_F(FakeCudaTest, WithoutNvmlItsFieldsAreUnknown) {
   ScopedVariable missing("HALYARD_NVML_LIBRARY", "libnowhere.so.1");
   device_ = Open(0).value();

@@ -123,9 +123,11 @@ def main():
         for name in ("nvmlDeviceGetNvLinkState", "nvmlDeviceGetNvLinkVersion"):
             if ask(name, link, ctypes.byref(value)):
                 line(f"{name} {link}", value.value)
-    value.value = 0
-    if nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, ctypes.byref(value), None) in (0, 7):
-        line("nvmlDeviceGetComputeRunningProcesses_v3", value.value)
+    for name in ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v3"):
+        value.value = 0
+        function = getattr(nvml, name, None)
+        if function is not None and function(device, ctypes.byref(value), None) in (0, 7):
+            line(name, value.value)
 
 
 if __name__ == "__main__":

@@ -166,12 +166,14 @@ FAKE_API nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t* d
   ++*next;
   return NVML_SUCCESS;
 }
-FAKE_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t, unsigned int* count,
-                                                              void*) {
-  if (!RecordedNumber("nvmlDeviceGetComputeRunningProcesses_v3", count)) {
-    return NVML_ERROR_NOT_SUPPORTED;
+
+// Those that count what there is no room for.
+#define FAKE_NVML_PROCESSES(name)                                        \
+  FAKE_API nvmlReturn_t name(nvmlDevice_t, unsigned int* count, void*) { \
+    if (!RecordedNumber(#name, count)) return NVML_ERROR_NOT_SUPPORTED;  \
+    return *count == 0 ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;    \
   }
-  return *count == 0 ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
-}
+FAKE_NVML_PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3)
+FAKE_NVML_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3)
 
 }  // namespace halyard::fake_cuda

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// What recorded devices are said to be, from the answers of their drivers; and that a recording
+// tells the same as the device.
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "drivers/vulkan/capabilities.h"
+#include "drivers/vulkan/device.h"
+#include "drivers/vulkan/instance.h"
+#include "tests/drivers/golden.h"
+#include "tests/drivers/vulkan/recording.h"
+#include "tests/drivers/vulkan/vulkan_fixture.h"
+
+namespace halyard::drivers::vulkan {
+namespace {
+
+constexpr uint32_t kLanes = 4;
+
+// A buffer that can live in any memory.
+void AnswerForBuffers(DeviceFunctions* vk) {
+  vk->vkCreateBuffer = [](VkDevice, const VkBufferCreateInfo*, const VkAllocationCallbacks*,
+                          VkBuffer*) -> VkResult { return VK_SUCCESS; };
+  vk->vkGetBufferMemoryRequirements = [](VkDevice, VkBuffer, VkMemoryRequirements* out) {
+    out->memoryTypeBits = ~0u;
+  };
+  vk->vkDestroyBuffer = [](VkDevice, VkBuffer, const VkAllocationCallbacks*) {};
+}
+
+// Known fields, features and notes, without what sysfs of this machine says about the address.
+std::string DescribeRecording(Recording recording) {
+  const Tap tap(&recording, Tap::Use::kPlay);
+  int any = 0;
+  const PhysicalDevice physical = QueryPhysicalDevice(reinterpret_cast<VkPhysicalDevice>(&any));
+  EXPECT_EQ(ReasonToSkip(physical), "");
+  auto handle = std::make_shared<DeviceHandle>();
+  handle->physical = &physical;
+  handle->compute_family = ComputeFamily(physical);
+  handle->transfer_family = TransferFamily(physical);
+  handle->features = FeaturesToEnable(physical);
+  AnswerForBuffers(&handle->vk);
+  const auto memory = Must(MemoryPools::Make(handle));
+  const hal::Capabilities capabilities = DescribeVulkan(*handle, *memory, kLanes, 0);
+  std::string text = FormatFields(
+      capabilities, [](const hal::FieldView& field) { return field.source != hal::Source::kOs; });
+  const std::string reason = ReasonToLeaveOut(physical);
+  if (!reason.empty()) text += "auto leaves it out: " + reason + "\n";
+  for (const std::string& feature : capabilities.features) text += "feature: " + feature + "\n";
+  for (const std::string& note : capabilities.notes) text += "note: " + note + "\n";
+  return text;
+}
+
+TEST(VulkanRecorded, Goldens) {
+  int count = 0;
+  const std::string folder = HALYARD_SOURCE_DIR "/tests/drivers/vulkan/recordings";
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    if (file.path().extension() != ".txt") continue;
+    const std::string name = file.path().stem().string();
+    SCOPED_TRACE(name);
+    ++count;
+    std::stringstream text;
+    text << std::ifstream(file.path()).rdbuf();
+    ExpectGolden("tests/drivers/vulkan/recordings/" + name + ".golden",
+                 DescribeRecording(Recording::Parse(text.str())));
+  }
+  EXPECT_GT(count, 0);
+}
+
+// Every number that the driver gives comes back from the text; only the UUID is made up, and
+// memory that is free now may not be free any more.
+TEST(VulkanRecorded, TellsWhatTheDeviceTells) {
+  const auto instance = VulkanInstance::Get();
+  ASSERT_TRUE(instance.ok()) << instance.status().ToString();
+  const PhysicalDevice& device = (*instance)->devices().at(0);
+  Recording recording = RecordPhysicalDevice(device.handle);
+  recording = Recording::Parse(recording.Format());
+  const Tap tap(&recording, Tap::Use::kPlay);
+  const PhysicalDevice heard = QueryPhysicalDevice(device.handle);
+  EXPECT_EQ(heard.name(), device.name());
+  EXPECT_EQ(heard.extensions, device.extensions);
+  EXPECT_EQ(heard.pci_address, device.pci_address);
+  EXPECT_EQ(heard.max_subgroup_size, device.max_subgroup_size);
+  EXPECT_EQ(heard.import_alignment, device.import_alignment);
+  EXPECT_EQ(heard.max_buffer_bytes, device.max_buffer_bytes);
+  EXPECT_EQ(heard.queue_families.size(), device.queue_families.size());
+  EXPECT_EQ(heard.matrix_shapes.size(), device.matrix_shapes.size());
+  EXPECT_EQ(std::memcmp(&heard.properties, &device.properties, sizeof(device.properties)), 0);
+  EXPECT_EQ(std::memcmp(&heard.memory, &device.memory, sizeof(device.memory)), 0);
+  EXPECT_STREQ(heard.v12.driverInfo, device.v12.driverInfo);
+  EXPECT_EQ(std::memcmp(&heard.features.base.features, &device.features.base.features,
+                        sizeof(VkPhysicalDeviceFeatures)),
+            0);
+  EXPECT_EQ(FormatUuid(heard.v11.deviceUUID), "00112233-4455-6677-8899-aabbccddeeff");
+  EXPECT_EQ(heard.v11.subgroupSize, device.v11.subgroupSize);
+  EXPECT_EQ(heard.v11.maxMemoryAllocationSize, device.v11.maxMemoryAllocationSize);
+}
+
+}  // namespace
+}  // namespace halyard::drivers::vulkan
