@@ -485,6 +485,7 @@ class Reporter {
 
   Json DispatchesJson() const {
     Json list = Json::array();
+    const PartNames parts(program_);
     for (const program::Entry& entry : program_.entries) {
       for (const program::Block& block : entry.blocks) {
         for (const program::Command& command : block.commands) {
@@ -494,6 +495,9 @@ class Reporter {
                {"entry", entry.name},
                {"device", program_.devices[block.device].name},
                {"kernel", program_.executables[command.executable].entries[command.entry].name}});
+          // Without the space and the brackets of text.
+          const std::string nodes = parts.Describe(command.label);
+          if (!nodes.empty()) list.back()["nodes"] = nodes.substr(2, nodes.size() - 3);
         }
       }
     }

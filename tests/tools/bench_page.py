@@ -99,14 +99,17 @@ def check(report, page, seen):
     groups = row["profile"]["groups"]
     cells = seen["tables"]["rows"]
     latency = row["latency"]
-    assert cells[1][1:5] == [row["device"], time_text(latency["p50"]), f"{time_text(latency['p50_low'])} to "
-                             f"{time_text(latency['p50_high'])}", time_text(latency["p90"])], cells[1]
+    assert cells[1][1:6] == [row["device"], row["devices"][0]["name"], time_text(latency["p50"]),
+                             f"{time_text(latency['p50_low'])} to {time_text(latency['p50_high'])}",
+                             time_text(latency["p90"])], cells[1]
     [median] = seen["charts"]["overview"]["datasets"][1]["points"]
     assert is_near(median["x"], latency["p50"] * 1e3), "the overview shows p50; a row that failed is left out"
     assert "cpu:77" in cells[2][2], "a row that failed says why"
 
     table = seen["tables"]["groups"][1:]
-    assert [line[0] for line in table] == [group["label"] for group in groups], "all groups, by falling time"
+    names = [group["label"] + (f" ({group['nodes']})" if "nodes" in group else "") for group in groups]
+    assert [line[0] for line in table] == names, "all groups, by falling time"
+    assert "node_relu_1" in " ".join(names), "a group of several nodes names them"
     assert [line[3] for line in table] == [time_text(group["seconds"]) for group in groups]
     turned = [line[3] for line in seen["tables"]["turned"][1:]]
     assert turned == [line[3] for line in reversed(table)], "a click on a heading turns the order"
@@ -156,7 +159,8 @@ def check_costs(report, seen):
     assert 0 < row["per_run"]["cpu_seconds"] < 1, row["per_run"]
     [_, line] = seen["tables"]["costs"]
     dispatches = row["placement"]["devices"][0]["dispatches"]
-    assert line[0] == time_text(phases["first_output_cold"]) and line[4:] == [str(dispatches), "0", "0", "0"], line
+    assert line[0] == time_text(phases["first_output_cold"]) and line[5:] == [str(dispatches), "0", "0", "0"], line
+    assert line[2].startswith(time_text(phases["load"]) + ", ") and line[2].endswith(" GB/s"), line
 
 
 def check_conditions(report, seen):
@@ -167,6 +171,8 @@ def check_conditions(report, seen):
     [_, line] = seen["tables"]["conditions"]
     clock = device["before"].get("clock_hz")
     assert line[:2] == ["cpu:0", f"{clock / 1e6:.0f} MHz" if clock else "unknown"], line
+    clock = device["during"].get("clock_hz")
+    assert line[2] == (f"{clock / 1e6:.0f} MHz" if clock else "unknown"), line
 
 
 def check_loads(report, seen):

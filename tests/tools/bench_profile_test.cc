@@ -124,6 +124,33 @@ TEST(BenchProfile, WithoutProbesItSaysSo) {
 }
 
 // A prediction counts where all of its kernels were timed.
+TEST(BenchProfile, GroupsNameTheirNodes) {
+  const Json group = {{"device", "cpu:0"}, {"seconds", 1e-3}, {"share", 0.5}, {"kind", "dispatch"}};
+  Json profile = {{"seconds", 2e-3},
+                  {"split",
+                   {{"enqueue", 0.0},
+                    {"copies_in", 0.0},
+                    {"busy", {{"cpu:0", 2e-3}}},
+                    {"inter_device", 0.0},
+                    {"copies_out", 0.0},
+                    {"waits", 0.0},
+                    {"idle", 0.0}}},
+                  {"groups", {group, group, group}}};
+  profile["groups"][0]["label"] = "conv1";
+  profile["groups"][1]["label"] = "fc";
+  profile["groups"][2]["label"] = "conv1";  // an input of that name is none
+  profile["groups"][2]["kind"] = "input";
+  AddNodes({{{"label", "conv1"}, {"nodes", "with relu1"}}, {{"label", "fc"}}}, &profile);
+  EXPECT_EQ(profile["groups"][0].value("nodes", ""), "with relu1");
+  EXPECT_FALSE(profile["groups"][1].contains("nodes"));
+  EXPECT_FALSE(profile["groups"][2].contains("nodes"));
+  const std::string text =
+      FormatProfile({{"model", "m.onnx"}, {"device", "cpu:0"}, {"profile", profile}});
+  EXPECT_THAT(text, testing::HasSubstr("\n| conv1 (with relu1) | cpu:0 |"));
+  EXPECT_THAT(text, testing::HasSubstr("\n| fc | cpu:0 |"));
+  EXPECT_THAT(text, testing::HasSubstr("\n| conv1 | cpu:0 |"));
+}
+
 TEST(BenchProfile, TellsHowFarTheCostModelIsOff) {
   Json profile = {{"groups",
                    {{{"label", "a"}, {"kind", "dispatch"}, {"seconds", 2e-6}},

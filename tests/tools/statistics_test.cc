@@ -197,7 +197,8 @@ TEST(BenchReport, SaysWhatWasMeasuredAndWhatARunCosts) {
                 {"opset", 17},
                 {"inputs", Json::array({tensor})},
                 {"outputs", Json::array({tensor, tensor})}}},
-              {"phases", {{"first_output_cold", 2.5}, {"first_output_warm", 0.25}}},
+              {"phases", {{"first_output_cold", 2.5}, {"first_output_warm", 0.25}, {"load", 0.05}}},
+              {"memory", {{"constant_bytes", 150e6}}},
               {"per_run", {{"cpu_seconds", 0.0035}, {"joules", {{"cuda:0", 0.8125}}}}},
               {"placement",
                {{"devices",
@@ -208,8 +209,9 @@ TEST(BenchReport, SaysWhatWasMeasuredAndWhatARunCosts) {
   std::string table = FormatMarkdown({{"rows", {row}}});
   EXPECT_THAT(table, testing::HasSubstr("- m.onnx, opset 17, file 0123456789abcdef: x f32 [1, 3] "
                                         "to x f32 [1, 3]; x f32 [1, 3]\n"));
-  EXPECT_THAT(table, testing::HasSubstr("| m.onnx | cuda:0+cpu:0 | 2.500 s | 250.0 ms | 3.500 ms | "
-                                        "cuda:0 0.8125 J | 9 | 1 | 3 | 1 |\n"));
+  EXPECT_THAT(table,
+              testing::HasSubstr("| m.onnx | cuda:0+cpu:0 | 2.500 s | 250.0 ms | 50.00 ms, 3 "
+                                 "GB/s | 3.500 ms | cuda:0 0.8125 J | 9 | 1 | 3 | 1 |\n"));
   row["per_run"].erase("joules");
   EXPECT_THAT(FormatMarkdown({{"rows", {row}}}), testing::HasSubstr("| 3.500 ms | unknown | 9 |"));
   row.erase("per_run");
@@ -237,7 +239,7 @@ TEST(BenchReport, ConditionsOfAContainer) {
   EXPECT_THAT(table, testing::HasSubstr("\nConditions of the timed runs:\n\n| model | device |"));
   EXPECT_THAT(table,
               testing::HasSubstr("\n| m.onnx | cpu:0 | unknown | unknown | unknown | unknown "
-                                 "| unknown | unknown | 0.50 | 1.5 | unknown |\n"));
+                                 "| unknown | unknown | unknown | 0.50 | 1.5 | unknown |\n"));
 }
 
 // A quota that was used up during the runs, and by others before them.
@@ -259,6 +261,29 @@ TEST(BenchReport, ConditionsOfAPausedContainer) {
   EXPECT_TRUE(Verdicts(RowIn(device)).empty());
 }
 
+// What is over when the runs are over was seen in the middle of them, and others use the device.
+TEST(BenchReport, ConditionsDuringTheRuns) {
+  Json device = {{"device", "cuda:0"},
+                 {"before", {{"clock_hz", 2e9}, {"throttle_reasons", "idle"}}},
+                 {"during", {{"clock_hz", 1.5e9}, {"throttle_reasons", "software power cap"}}},
+                 {"after", {{"clock_hz", 2e9}, {"throttle_reasons", "none"}}}};
+  EXPECT_THAT(Verdicts(RowIn(device)),
+              testing::ElementsAre("the clock of cuda:0 fell 25%, from 2000 to 1500 MHz",
+                                   "cuda:0 was held back by: software power cap"));
+  EXPECT_THAT(FormatMarkdown({{"rows", {RowIn(device)}}}),
+              testing::HasSubstr("\n| m.onnx | cuda:0 | 2000 MHz | 1500 MHz | 2000 MHz | unknown | "
+                                 "unknown | software power cap |"));
+  device["during"] = {{"clock_hz", 2e9}, {"process_count", 3}, {"mps_process_count", 2}};
+  EXPECT_THAT(Verdicts(RowIn(device)),
+              testing::ElementsAre("3 processes compute on cuda:0, of which this is one",
+                                   "2 processes share cuda:0 through the Multi-Process Service"));
+  // Alone, and in a report from before.
+  device["during"] = {{"clock_hz", 2e9}, {"process_count", 1}};
+  EXPECT_TRUE(Verdicts(RowIn(device)).empty());
+  device.erase("during");
+  EXPECT_TRUE(Verdicts(RowIn(device)).empty());
+}
+
 // What was too hot before the row began was not held back by that during it.
 TEST(BenchReport, ConditionsOfAWarmMachine) {
   Json device = {{"device", "cpu:0"},
@@ -276,10 +301,10 @@ TEST(BenchReport, ConditionsOfAWarmMachine) {
   EXPECT_THAT(
       Verdicts(RowIn(device)),
       testing::ElementsAre("the governor of cpu:0 is powersave: its clock follows the load"));
-  EXPECT_THAT(
-      FormatMarkdown({{"rows", {RowIn(device)}}}),
-      testing::HasSubstr("\n| m.onnx | cpu:0 | 2000 MHz | 2100 MHz | 3500 MHz | powersave | "
-                         "nothing | 61 C | - | 16 | unknown |\n"));
+  EXPECT_THAT(FormatMarkdown({{"rows", {RowIn(device)}}}),
+              testing::HasSubstr(
+                  "\n| m.onnx | cpu:0 | 2000 MHz | unknown | 2100 MHz | 3500 MHz | powersave | "
+                  "nothing | 61 C | - | 16 | unknown |\n"));
   device["before"]["performance_state"] = "performance";
   device["after"]["throttle_reasons"] = "heat, 5 times since the start";
   EXPECT_THAT(Verdicts(RowIn(device)),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/halyard/bench_conditions.h"
 
+#include <algorithm>
 #include <cctype>
 
 #include "base/quantity.h"
@@ -40,9 +41,28 @@ const Json& StateOf(const Json& device, const char* when) {
 // the row. A CPU tells how often it was too hot since the start, which only counts when it grows.
 std::string HeldBackBy(const Json& device) {
   const std::string before = Text(StateOf(device, "before"), "throttle_reasons");
-  const std::string after = Text(StateOf(device, "after"), "throttle_reasons");
-  if (after == "none" || after == "idle") return "";
-  return after.starts_with("heat, ") && after == before ? "" : after;
+  for (const char* when : {"after", "during"}) {
+    const std::string reason = Text(StateOf(device, when), "throttle_reasons");
+    if (reason == "none" || reason == "idle") continue;
+    if (!reason.empty() && !(reason.starts_with("heat, ") && reason == before)) return reason;
+  }
+  return "";
+}
+
+// The lower of those during and after the runs; 0: neither is known.
+double LaterClock(const Json& device) {
+  const double during = Number(StateOf(device, "during"), "clock_hz");
+  const double after = Number(StateOf(device, "after"), "clock_hz");
+  return during > 0 && after > 0 ? std::min(during, after) : std::max(during, after);
+}
+
+// The most that the device told at once.
+double MostOf(const Json& device, const char* name) {
+  double most = 0;
+  for (const char* when : {"before", "during", "after"}) {
+    most = std::max(most, Number(StateOf(device, when), name));
+  }
+  return most;
 }
 
 // How often and how long a quota paused the processors between the two states.
@@ -64,7 +84,7 @@ std::vector<std::string> ConditionVerdicts(const Json& row) {
   std::vector<std::string> out;
   for (const Json& device : row.value("conditions", Json::array())) {
     const std::string name = Text(device, "device");
-    const Json &first = StateOf(device, "before"), &last = StateOf(device, "after");
+    const Json& first = StateOf(device, "before");
     if (const Pauses pauses = PausesOf(device); pauses.count > 0) {
       out.push_back(
           Format("the control group paused %s in %.0f periods of the timed runs, for %s "
@@ -73,7 +93,7 @@ std::vector<std::string> ConditionVerdicts(const Json& row) {
     }
     // Beside the devices of the row; its clock is not what is asked here.
     if (device.value("is_host", false)) continue;
-    const double before = Number(first, "clock_hz"), after = Number(last, "clock_hz");
+    const double before = Number(first, "clock_hz"), after = LaterClock(device);
     if (before > 0 && after > 0 && after < before * (1 - kClockFell)) {
       out.push_back(Format("the clock of %s fell %.0f%%, from %.0f to %.0f MHz", name.c_str(),
                            (1 - after / before) * 100, before * 1e-6, after * 1e-6));
@@ -83,6 +103,14 @@ std::vector<std::string> ConditionVerdicts(const Json& row) {
     }
     if (const std::string why = HeldBackBy(device); !why.empty()) {
       out.push_back(name + " was held back by: " + why);
+    }
+    if (const double users = MostOf(device, "process_count"); users > 1) {
+      out.push_back(
+          Format("%.0f processes compute on %s, of which this is one", users, name.c_str()));
+    }
+    if (const double users = MostOf(device, "mps_process_count"); users > 1) {
+      out.push_back(
+          Format("%.0f processes share %s through the Multi-Process Service", users, name.c_str()));
     }
     const std::string governor = Text(first, "performance_state");
     if (IsGovernor(governor) && governor != "performance") {
@@ -103,16 +131,17 @@ std::string FormatConditions(const Json& rows) {
   std::string lines;
   for (const Json& row : rows) {
     for (const Json& device : row.value("conditions", Json::array())) {
-      const Json &first = StateOf(device, "before"), &last = StateOf(device, "after");
+      const Json &first = StateOf(device, "before"), &during = StateOf(device, "during"),
+                 &last = StateOf(device, "after");
       const std::string state = Text(first, "performance_state");
       const std::string held = HeldBackBy(device);
       if (device.value("is_host", false)) continue;
       const bool tells = !Text(last, "throttle_reasons").empty();
       lines +=
           "| " + ModelOfRow(row) + " | " + Text(device, "device") + " | " +
-          Mhz(Number(first, "clock_hz")) + " | " + Mhz(Number(last, "clock_hz")) + " | " +
-          Mhz(Number(device, "max_clock_hz")) + " | " + (state.empty() ? "unknown" : state) +
-          " | " +
+          Mhz(Number(first, "clock_hz")) + " | " + Mhz(Number(during, "clock_hz")) + " | " +
+          Mhz(Number(last, "clock_hz")) + " | " + Mhz(Number(device, "max_clock_hz")) + " | " +
+          (state.empty() ? "unknown" : state) + " | " +
           (!held.empty() ? held
            : tells       ? "nothing"
                          : "unknown") +
@@ -130,9 +159,10 @@ std::string FormatConditions(const Json& rows) {
   }
   if (lines.empty()) return "";
   return "\nConditions of the timed runs:\n\n"
-         "| model | device | clock before | after | highest | governor or P-state | held back by | "
-         "temperature | load before | quota of CPUs | pauses |\n"
-         "|---|---|---|---|---|---|---|---|---|---|---|\n" +
+         "| model | device | clock before | during | after | highest | governor or P-state | held "
+         "back "
+         "by | temperature | load before | quota of CPUs | pauses |\n"
+         "|---|---|---|---|---|---|---|---|---|---|---|---|\n" +
          lines;
 }
 

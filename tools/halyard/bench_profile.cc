@@ -176,6 +176,18 @@ Json SummarizeProfile(const std::vector<ProfiledRun>& runs, double plain_s,
   return out;
 }
 
+void AddNodes(const Json& dispatches, Json* profile) {
+  std::map<std::string, std::string> nodes;  // by label
+  for (const Json& dispatch : dispatches) {
+    if (dispatch.contains("nodes")) nodes[dispatch["label"]] = dispatch["nodes"];
+  }
+  for (Json& group : (*profile)["groups"]) {
+    if (group["kind"] != "dispatch") continue;
+    const auto found = nodes.find(group["label"].get<std::string>());
+    if (found != nodes.end()) group["nodes"] = found->second;
+  }
+}
+
 void AddModelErrors(const Json& predictions, Json* profile) {
   std::map<std::string, double> seconds;  // by label
   for (const Json& group : (*profile)["groups"]) {
@@ -259,8 +271,10 @@ std::string FormatProfile(const Json& row) {
     if (shown == kShownGroups) break;
     ++shown;
     const bool has_roof = group.contains("roof");
-    text += "| " + EscapeControls(group["label"].get<std::string>()) + " | " +
-            group["device"].get<std::string>() + " | " + FormatSeconds(group["seconds"]) +
+    std::string name = group["label"];
+    if (group.contains("nodes")) name += " (" + group["nodes"].get<std::string>() + ")";
+    text += "| " + EscapeControls(name) + " | " + group["device"].get<std::string>() + " | " +
+            FormatSeconds(group["seconds"]) +
             Format(" | %.1f%% | ", group["share"].get<double>() * 100) +
             FormatScaled(group, "flops", "") + " | " + FormatScaled(group, "bytes", "B") + " | " +
             (group.contains("intensity") ? Format("%.3g", group["intensity"].get<double>()) : "-") +

@@ -405,9 +405,13 @@ std::string FormatCosts(const Json& rows) {
     }
     for (const Json& transfer : row["placement"]["transfers"])
       transfers += transfer["count"].get<int64_t>();
+    const double load = NumberAt(row, "phases", "load");
+    const double rate = load > 0 ? NumberAt(row, "memory", "constant_bytes") / load : 0;
     costs += "| " + model + " | " + row["device"].get<std::string>() + " | " +
              FormatSeconds(NumberAt(row, "phases", "first_output_cold")) + " | " +
              FormatSeconds(NumberAt(row, "phases", "first_output_warm")) + " | " +
+             (load > 0 ? FormatSeconds(load) : "unknown") +
+             (rate > 0 ? Format(", %.3g GB/s", rate * 1e-9) : "") + " | " +
              FormatSeconds(NumberAt(row, "per_run", "cpu_seconds")) + " | " +
              (joules.empty() ? "unknown" : joules) + " | " + std::to_string(dispatches) + " | " +
              std::to_string(interpreted) + " | " + std::to_string(transfers) + " | " +
@@ -417,9 +421,10 @@ std::string FormatCosts(const Json& rows) {
   if (costs.empty()) return models;
   return models +
          "\nBeside the time of a run:\n\n"
-         "| model | device | first output, cold | first output, from the cache | CPU time of a run "
-         "| energy of a run | dispatches | interpreted | transfers | fallbacks |\n"
-         "|---|---|---|---|---|---|---|---|---|---|\n" +
+         "| model | device | first output, cold | first output, from the cache | load, weights "
+         "included | CPU time of a run | energy of a run | dispatches | interpreted | transfers | "
+         "fallbacks |\n"
+         "|---|---|---|---|---|---|---|---|---|---|---|\n" +
          costs;
 }
 

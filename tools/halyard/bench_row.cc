@@ -52,7 +52,7 @@ std::vector<hy::Device> HostOf(const hy::Instance& instance,
   return host;
 }
 
-// Before the timed runs; AddStatesAfter completes it. `named`: the devices as --device has them,
+// Before the timed runs; AddStates completes it. `named`: the devices as --device has them,
 // whose options tell rows apart, or none.
 Json ConditionsBefore(const std::vector<hy::Device>& devices,
                       const std::vector<std::string>& named = {}) {
@@ -75,9 +75,10 @@ Json ConditionsBefore(const std::vector<hy::Device>& devices,
   }
   return list;
 }
-void AddStatesAfter(const std::vector<hy::Device>& devices, Json* conditions) {
+// `when`: "during" or "after" the timed runs.
+void AddStates(const char* when, const std::vector<hy::Device>& devices, Json* conditions) {
   for (size_t i = 0; i < devices.size(); ++i) {
-    (*conditions)[i]["after"] = KnownProperties(devices[i], "state.");
+    (*conditions)[i][when] = KnownProperties(devices[i], "state.");
   }
 }
 
@@ -103,7 +104,7 @@ Json JoulesPerRun(const Json& conditions, size_t runs) {
 
 // Adds what a quota did to the host, where it has one.
 void AddHost(Json before, const std::vector<hy::Device>& host, Json* conditions) {
-  AddStatesAfter(host, &before);
+  AddStates("after", host, &before);
   for (Json& device : before) {
     if (!device["before"].contains("quota_pauses") || !device["after"].contains("quota_pauses"))
       continue;
@@ -313,6 +314,8 @@ Json MeasureProfile(const Model& model, const Inputs& inputs, double plain_s,
   });
   const Json report = Json::parse(model.program.Report(HY_REPORT_PLACEMENT, HY_FORMAT_JSON));
   AddModelErrors(report.at("predictions"), &profile);
+  const Json fusion = Json::parse(model.program.Report(HY_REPORT_FUSION, HY_FORMAT_JSON));
+  AddNodes(fusion.at("dispatches"), &profile);
   return profile;
 }
 
@@ -411,14 +414,22 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
   progress.StartPhase("timed runs", options.runs > 0 ? 0 : options.seconds);
   const double cpu_before = CpuSeconds();
   start = Clock::now();
+  bool is_half_over = false;
   while (!IsInterrupted() &&
          (options.runs > 0 ? static_cast<int64_t>(samples.size()) < options.runs
                            : samples.size() < 5 || SecondsSince(start) < options.seconds)) {
     samples.push_back(runner.Run());
     progress.Tick();
+    // Right after a run: a clock that the work holds down rises again when it ends.
+    if (!is_half_over &&
+        (options.runs > 0 ? static_cast<int64_t>(2 * samples.size()) >= options.runs
+                          : 2 * SecondsSince(start) >= options.seconds)) {
+      is_half_over = true;
+      AddStates("during", devices, &row["conditions"]);
+    }
   }
   const double cpu_s = CpuSeconds() - cpu_before;
-  AddStatesAfter(devices, &row["conditions"]);
+  AddStates("after", devices, &row["conditions"]);
   row["state_before"] = MergedStates(row["conditions"], "before");
   row["state_after"] = MergedStates(row["conditions"], "after");
   AddHost(std::move(host_conditions), host, &row["conditions"]);
