@@ -27,6 +27,7 @@ constexpr int64_t kManyResults = 4 * 64 * 64;
 constexpr double kWgmmaRate = 1840;
 constexpr double kQuadProductCycles = 367;
 constexpr double kQuadCacheBytes = 40.9;
+constexpr double kQuadLoadNs = 800;  // from asking for a stage until it is there
 constexpr double kQuadEpilogueNs = 96;
 constexpr double kQuadStoreShare = 0.49;
 constexpr double kEpilogueNs = 190;
@@ -88,6 +89,9 @@ double CostOfTiles(const ContractionSizes& sizes, const ScheduleRecord& record,
     if (is_wgmma) {
       rate = kWgmmaRate;
       alone = tile.k / 16.0 * item / (64 * 256) * kQuadProductCycles;
+      // One stage is multiplied and one just has been; the others are on their way.
+      alone = std::max(alone, kQuadLoadNs * product_tiles::kCyclesPerNs /
+                                  static_cast<double>(std::max(tile.stages - 2, 1)));
     } else if (record.async) {
       rate *= item / (item + 1.1 * edge);
       if (tile.k < 64) rate /= kShallow;

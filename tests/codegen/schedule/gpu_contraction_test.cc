@@ -557,6 +557,25 @@ TEST(GpuContraction, AsynchronousProductsAreOffered) {
   }
 }
 
+// With three stages a single one is on its way while the unit multiplies. Where a workgroup has its
+// unit for itself nothing hides that: on an H200 such tiles took twice as long as these.
+TEST(GpuContraction, FewAsynchronousProductsHaveStagesOnTheirWay) {
+  for (const auto& [rows, cols, depth] :
+       {std::array{197, 3072, 768}, std::array{197, 2304, 768}, std::array{512, 1568, 2048}}) {
+    MatMulText t = Shape(rows, cols, depth);
+    t.dtype = t.output = "f16";
+    ExprArena exprs;
+    Result<loop::Function> function = loop::ParseFunction(Write(t), exprs);
+    ASSERT_TRUE(function.ok()) << function.status().ToString();
+    Target target = GpuTargetOf("cuda-sm90");
+    target.gpu.unit_count = 132;
+    Result<std::vector<ScheduleRecord>> records = EnumerateSchedules(*function, 0, target);
+    ASSERT_TRUE(records.ok()) << records.status().ToString();
+    EXPECT_EQ(records->front().kind, ScheduleKind::kGpuWgmma);
+    EXPECT_GE(records->front().tile.stages, 4) << FormatSchedule(records->front());
+  }
+}
+
 int64_t CountOps(const kernel::Kernel& kernel, kernel::Opcode opcode) {
   return std::count_if(kernel.ops.begin(), kernel.ops.end(),
                        [&](const kernel::Op& op) { return op.opcode == opcode; });
