@@ -43,7 +43,7 @@ FREE_OF_VENDOR_RULES = ("tests/", "bench/")
 
 CODE = (".cc", ".h", ".hpp", ".c", ".cpp")
 WITH_SPDX = CODE + (".py", ".sh", ".cmake", "CMakeLists.txt", ".map")
-SCRIPTS = ("test", "demo", ".ci/run")
+SCRIPTS = ("test", "demo", "report", ".ci/run")
 MAX_LINES = 900
 # path: why a longer file is the clearer one.
 LONG_FILES = {
