@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What recorded devices are said to be, from the answers of their drivers; and that a recording
 // tells the same as the device.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -15,7 +16,7 @@
 namespace halyard::drivers::vulkan {
 namespace {
 
-constexpr uint32_t kLanes = 4;
+constexpr uint32_t kMostLanes = 4;  // as a device takes without options
 
 // A buffer that can live in any memory.
 void AnswerForBuffers(DeviceFunctions* vk) {
@@ -40,7 +41,9 @@ std::string DescribeRecording(Recording recording) {
   handle->features = FeaturesToEnable(physical);
   AnswerForBuffers(&handle->vk);
   const auto memory = Must(MemoryPools::Make(handle));
-  const hal::Capabilities capabilities = DescribeVulkan(*handle, *memory, kLanes, 0);
+  const uint32_t lanes =
+      std::min(kMostLanes, physical.queue_families[handle->compute_family].queueCount);
+  const hal::Capabilities capabilities = DescribeVulkan(*handle, *memory, lanes, 0);
   std::string text = FormatFields(
       capabilities, [](const hal::FieldView& field) { return field.source != hal::Source::kOs; });
   const std::string reason = ReasonToLeaveOut(physical);
