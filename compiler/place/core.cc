@@ -98,6 +98,8 @@ TransferTable MakeTable(const TransferModel& model, uint32_t devices, uint32_t h
           model.Estimate(from == devices ? kNone : from, is_end ? kNone : to, tensor.bytes);
       table.sync.push_back(scale(cost.sync_seconds));
       table.copy.push_back(scale(cost.copy_seconds));
+      table.doubt.push_back(
+          scale(cost.is_crossing_measured ? 2 * cost.sigma_seconds : cost.sync_seconds));
       table.engines.push_back(std::move(cost.engines));
     }
   }

@@ -25,7 +25,9 @@ using Assignment = std::vector<uint32_t>;
 // Transfer costs of one size between all devices. Row `home` is for inputs, which nothing made.
 struct TransferTable {
   uint32_t width = 0;  // devices + 1; index `devices` is the home memory where no device is at home
-  std::vector<Ticks> sync, copy;               // [from * width + to]
+  std::vector<Ticks> sync, copy;  // [from * width + to]
+  // How far `sync` may be off: all of it, or twice the deviation where crossings were measured.
+  std::vector<Ticks> doubt;                    // the same
   std::vector<std::vector<uint32_t>> engines;  // the same
   Ticks Total(uint32_t from, uint32_t to) const {
     const size_t at = size_t{from} * width + to;

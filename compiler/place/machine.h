@@ -144,8 +144,8 @@ struct Link {
   // and the copy. 0: not measured, waits and submissions of both devices stand for it.
   Number crossing_seconds;
   std::vector<CurvePoint> curve;  // ascending in bytes, not empty
-  // Of inputs and outputs of a run, which the host copies between the caller's memory and
-  // page-locked memory, with that copy; of links of the home memory. Empty: as `curve`.
+  // Of inputs of a run, which the host copies from the caller's memory into page-locked memory,
+  // with that copy; of links from the home memory. Empty: as `curve`.
   std::vector<CurvePoint> caller_curve;
   Source source = Source::kDefault;
   double sigma = 0.6;

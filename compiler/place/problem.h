@@ -50,8 +50,11 @@ struct Work {
   // Elements that the costliest op gives: what units can share. 0: any number of units.
   double results = 0;
   double dispatches = 1;
-  // What the interpreter goes through element by element.
-  double InterpretedUnits() const { return flops > bytes / 4 ? flops : bytes / 4; }
+  // What the interpreter goes through element by element; of orderings the elements that are
+  // sorted.
+  double InterpretedUnits() const {
+    return op_class == OpClass::kOrdering || flops > bytes / 4 ? flops : bytes / 4;
+  }
   friend bool operator==(const Work&, const Work&) = default;
 };
 

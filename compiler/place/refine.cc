@@ -78,7 +78,7 @@ Ticks NoiseBetween(const Problem& problem, const Core& core, const Assignment& a
     if (core.tables.empty()) continue;
     const TransferTable& table = core.tables.front();
     const auto at = [&](uint32_t from, uint32_t to) {
-      return table.sync[size_t{from} * table.width + to];
+      return table.doubt[size_t{from} * table.width + to];
     };
     sync = std::max(sync, at(a[unit], b[unit]) + at(b[unit], a[unit]));
   }

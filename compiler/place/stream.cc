@@ -41,7 +41,7 @@ Problem StreamWeights(const Problem& problem, uint32_t lots) {
     if (bytes == 0) continue;
     for (uint32_t d = 0; d < item.costs.size(); ++d) {
       if (!IsLimited(problem, problem.machine.devices[d].memory)) continue;
-      const TransferCost bring = model.Estimate(kNone, d, bytes);
+      const TransferCost bring = model.Estimate(kNone, d, bytes, true);
       if (!std::isfinite(bring.copy_seconds)) continue;  // no way leads there
       item.streams = true;
       Cost& cost = item.costs[d];

@@ -29,7 +29,8 @@ uint32_t TransferModel::MemoryOf(uint32_t device) const {
   return device == kNone ? machine_.home : machine_.devices[device].memory;
 }
 
-TransferCost TransferModel::Estimate(uint32_t from, uint32_t to, int64_t bytes) const {
+TransferCost TransferModel::Estimate(uint32_t from, uint32_t to, int64_t bytes,
+                                     bool is_pinned) const {
   TransferCost out;
   const uint32_t source = MemoryOf(from), target = MemoryOf(to);
   if (from == to || (source == target && (from == kNone || to == kNone))) return out;
@@ -51,8 +52,7 @@ TransferCost TransferModel::Estimate(uint32_t from, uint32_t to, int64_t bytes) 
     for (size_t round = 0; round + 1 < count; ++round) {
       bool changed = false;
       for (const Link& link : machine_.links) {
-        const bool is_callers =
-            (from == kNone && link.from == source) || (to == kNone && link.to == target);
+        const bool is_callers = from == kNone && link.from == source && !is_pinned;
         const double seconds = best[link.from] + link.latency_seconds.value +
                                static_cast<double>(bytes) / BandwidthAt(link, bytes, is_callers);
         if (seconds < best[link.to]) {

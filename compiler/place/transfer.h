@@ -10,8 +10,7 @@
 
 namespace halyard::place {
 
-// Bytes per second of a link for a transfer of that size; `is_callers`: from or to the caller's
-// memory.
+// Bytes per second of a link for a transfer of that size; `is_callers`: from the caller's memory.
 double BandwidthAt(const Link& link, int64_t bytes, bool is_callers = false);
 
 struct TransferCost {
@@ -30,7 +29,9 @@ class TransferModel {
  public:
   explicit TransferModel(const Machine& machine);
   // `from`, `to`: devices, or kNone for the home memory. The same device costs nothing.
-  TransferCost Estimate(uint32_t from, uint32_t to, int64_t bytes) const;
+  // `is_pinned`: what comes from the home memory lies in page-locked memory, as streamed weights
+  // do.
+  TransferCost Estimate(uint32_t from, uint32_t to, int64_t bytes, bool is_pinned = false) const;
   // The first device that works in the home memory; kNone: none does.
   uint32_t home_device() const { return home_device_; }
 

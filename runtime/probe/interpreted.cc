@@ -14,31 +14,33 @@ namespace {
 struct InterpretedOp {
   place::OpClass op_class;
   DType dtype;
-  // Of rows x kColumns elements; "{0}" is the rows.
+  // Of rows x columns elements; "{0}" is the rows.
   const char* text;
   int operands, results;
+  int64_t columns;
   int64_t result_columns;  // of the first; the second, where there is one, holds i64
   double flops_of_result;
 };
-constexpr int64_t kColumns = 64, kFewRows = 1, kManyRows = 512;
+constexpr int64_t kManyElements = 1 << 15;
 // The dtypes and ops of each class that models leave to the interpreter, or their like.
 constexpr InterpretedOp kInterpretedOps[] = {
     {place::OpClass::kPointwise, DType::kF64,
      "graph g(%a: f64[{0}, 64], %b: f64[{0}, 64]) -> (\"y\" = %y) {{\n"
      "  %y = rem %a, %b : f64[{0}, 64] \"y\"\n}}\n",
-     2, 1, kColumns, 1},
+     2, 1, 64, 64, 1},
     {place::OpClass::kReduction, DType::kF32,
      "graph g(%a: f32[{0}, 64]) -> (\"y\" = %y) {{\n"
      "  %y = reduce_sum %a {{axes = [1], keep_dims = 1}} : f32[{0}, 1] \"y\"\n}}\n",
-     1, 1, 1, kColumns},
+     1, 1, 64, 1, 64},
     {place::OpClass::kContraction, DType::kF32,
      "graph g(%a: f32[{0}, 64], %b: f32[64, 64]) -> (\"y\" = %y) {{\n"
      "  %y = matmul %a, %b : f32[{0}, 64] \"y\"\n}}\n",
-     2, 1, kColumns, 2 * kColumns},
+     2, 1, 64, 64, 128},
     {place::OpClass::kOrdering, DType::kF32,
-     "graph g(%a: f32[{0}, 64]) -> (\"y\" = %y, \"i\" = %i) {{\n"
-     "  %y, %i = sort %a {{axis = 0, descending = 1}} : f32[{0}, 64], i64[{0}, 64] \"y\"\n}}\n",
-     1, 2, kColumns, 1},
+     // Few long columns: what models sort are scores of thousands.
+     "graph g(%a: f32[{0}, 8]) -> (\"y\" = %y, \"i\" = %i) {{\n"
+     "  %y, %i = sort %a {{axis = 0, descending = 1}} : f32[{0}, 8], i64[{0}, 8] \"y\"\n}}\n",
+     1, 2, 8, 8, 1},
 };
 
 Result<Reading> TimeInterpreted(const InterpretedOp& op, int64_t rows) {
@@ -51,11 +53,11 @@ Result<Reading> TimeInterpreted(const InterpretedOp& op, int64_t rows) {
   Reading reading;
   for (size_t o = 0; o < operands.size(); ++o) {
     const bool is_square = op.op_class == place::OpClass::kContraction && o == 1;
-    const int64_t operand_rows = is_square ? kColumns : rows;
-    operands[o].resize(static_cast<size_t>(operand_rows * kColumns * width));
+    const int64_t operand_rows = is_square ? op.columns : rows;
+    operands[o].resize(static_cast<size_t>(operand_rows * op.columns * width));
     FillRandom(random, op.dtype, operands[o]);
     request.operands.emplace_back(operands[o]);
-    request.operand_dims.push_back({operand_rows, kColumns});
+    request.operand_dims.push_back({operand_rows, op.columns});
     reading.bytes += static_cast<int64_t>(operands[o].size());
   }
   const int64_t count = rows * op.result_columns;
@@ -87,7 +89,7 @@ Result<Reading> TimeInterpreted(const InterpretedOp& op, int64_t rows) {
 
 Status ProbeInterpreter(Prober& prober) {
   for (const InterpretedOp& op : kInterpretedOps) {
-    for (const int64_t rows : {kFewRows, kManyRows}) {
+    for (const int64_t rows : {int64_t{1}, kManyElements / op.columns}) {
       const std::string what =
           fmt::format("interpreted {} of {} rows", place::FormatOpClass(op.op_class), rows);
       if (!prober.Begins(what)) continue;

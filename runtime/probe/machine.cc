@@ -181,10 +181,10 @@ bool FillLink(const DeviceProbe& probe, const std::string& from, const std::stri
   return true;
 }
 
-// With the host's copy between the caller's memory and page-locked memory.
-void SetCallerCurve(const DeviceProbe& probe, const std::string& from, const std::string& to,
-                    place::Link* link) {
-  link->caller_curve = CurveOf(FindCopies(probe, from, to), link->latency_seconds.value);
+// With the host's copy from the caller's memory into page-locked memory.
+void SetCallerCurve(const DeviceProbe& probe, place::Link* link) {
+  link->caller_curve =
+      CurveOf(FindCopies(probe, "pageable", "device"), link->latency_seconds.value);
 }
 
 // Of each class the time of the smallest evaluation, and of the largest what each unit more takes.
@@ -192,8 +192,9 @@ void SetInterpreted(const DeviceProbe& probe, place::Device* device) {
   for (size_t c = 0; c < place::kOpClassCount; ++c) {
     const auto op_class = static_cast<place::OpClass>(c);
     const Reading *small = nullptr, *large = nullptr;
-    const auto units = [](const Reading& reading) {
+    const auto units = [&](const Reading& reading) {
       place::Work work;
+      work.op_class = op_class;
       work.flops = reading.operations;
       work.bytes = static_cast<double>(reading.bytes);
       return work.InterpretedUnits();
@@ -266,12 +267,11 @@ place::Machine MeasuredMachine(const place::Machine& defaults, const ProbeReport
     if (link.from == machine.home && to != by_memory.end()) {
       if (FillLink(*to->second, "pinned", "device", &link)) {
         link.path = place::PathKind::kPinned;
-        SetCallerCurve(*to->second, "pageable", "device", &link);
+        SetCallerCurve(*to->second, &link);
       }
     } else if (link.to == machine.home && from != by_memory.end()) {
       if (FillLink(*from->second, "device", "pinned", &link)) {
         link.path = place::PathKind::kPinned;
-        SetCallerCurve(*from->second, "device", "pageable", &link);
       }
     } else if (from != by_memory.end() && to != by_memory.end()) {
       FillLink(*from->second, "device", to->second->path, &link);

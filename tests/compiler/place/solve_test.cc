@@ -375,6 +375,19 @@ TEST(Hysteresis, MeasuredBordersAskForATwentieth) {
   EXPECT_EQ(DevicesOf(SolveOk(problem))[2], 1u);
 }
 
+// What crossings cost is in the costs already: only how far that may be off is noise.
+TEST(Hysteresis, AMeasuredCrossingIsNoNoise) {
+  std::vector<Item> items;
+  for (int i = 0; i < 5; ++i) items.push_back(MakeItem(fmt::format("layer{}", i), {50000, 1000}));
+  items[2] = MakeItem("island", {100, 1000});
+  Problem problem = MakeChain(MakeMachine(2), std::move(items), 1024);
+  // 300 of 900 us are won, less than two crossings cost.
+  for (Link& link : problem.machine.links) link.crossing_seconds = {3e-4, Source::kMeasured, 0.02};
+  EXPECT_EQ(DevicesOf(SolveOk(problem))[2], 0u);
+  for (Link& link : problem.machine.links) link.crossing_seconds.sigma = 1;
+  EXPECT_EQ(DevicesOf(SolveOk(problem))[2], 1u);
+}
+
 // The last kernel stays where it is fast: nothing at home waits for an output but the caller.
 TEST(Replay, AnOutputIsNoCrossing) {
   Problem problem =
