@@ -21,6 +21,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/can_be_valueless.h"
 #include "base/dtype.h"
 #include "base/status.h"
 #include "compiler/expr/expr.h"
@@ -62,7 +63,7 @@ struct Constant {
 
 // An attribute. Expressions are allowed wherever a size or an offset may depend on symbols.
 using Attribute = std::variant<int64_t, double, std::string, DType, std::vector<int64_t>,
-                               std::vector<double>, std::vector<Expr>>;
+                               std::vector<double>, std::vector<Expr>, CanBeValueless>;
 
 struct Value {
   std::string name;  // unique within the module; kept through passes, never renumbered

@@ -159,6 +159,7 @@ std::string FormatAttribute(const ExprArena& exprs, const Attribute& attribute) 
       }
       return out + "]";
     }
+    std::string operator()(const CanBeValueless&) const { return {}; }
   };
   return std::visit(Visitor{exprs}, attribute);
 }
