@@ -15,14 +15,20 @@ namespace {
 std::atomic<int64_t> g_count{0};
 std::atomic<int64_t> g_new_count{0};
 std::atomic<size_t> g_largest{0};
+std::atomic<int64_t> g_left{INT64_MAX};  // allocations that succeed
 
 #if !HALYARD_SANITIZED
-void Note(size_t size) {
+// Whether it succeeds.
+bool Note(size_t size) {
   g_count.fetch_add(1, std::memory_order_relaxed);
   size_t largest = g_largest.load(std::memory_order_relaxed);
   while (largest < size &&
          !g_largest.compare_exchange_weak(largest, size, std::memory_order_relaxed)) {
   }
+  if (g_left.load(std::memory_order_relaxed) == INT64_MAX) return true;
+  if (g_left.fetch_sub(1, std::memory_order_relaxed) > 0) return true;
+  errno = ENOMEM;
+  return false;
 }
 #endif
 
@@ -32,6 +38,8 @@ int64_t AllocationCount() { return g_count.load(); }
 int64_t NewCount() { return g_new_count.load(); }
 size_t LargestAllocation() { return g_largest.load(); }
 void ForgetLargestAllocation() { g_largest.store(0); }
+void FailAllocationsFrom(int64_t nth) { g_left = nth; }
+void FailNoAllocations() { g_left = INT64_MAX; }
 bool WatchesHeap() { return !HALYARD_SANITIZED; }
 
 }  // namespace halyard
@@ -46,21 +54,18 @@ void* __libc_memalign(size_t alignment, size_t size);
 #define HY_VISIBLE __attribute__((visibility("default")))
 
 HY_VISIBLE void* malloc(size_t size) {
-  halyard::Note(size);
-  return __libc_malloc(size);
+  return !halyard::Note(size) ? nullptr : __libc_malloc(size);
 }
 HY_VISIBLE void* calloc(size_t count, size_t size) {
   size_t bytes = 0;
-  halyard::Note(__builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes);
-  return __libc_calloc(count, size);
+  const bool is_too_much = __builtin_mul_overflow(count, size, &bytes);
+  return !halyard::Note(is_too_much ? SIZE_MAX : bytes) ? nullptr : __libc_calloc(count, size);
 }
 HY_VISIBLE void* realloc(void* memory, size_t size) {
-  halyard::Note(size);
-  return __libc_realloc(memory, size);
+  return !halyard::Note(size) ? nullptr : __libc_realloc(memory, size);
 }
 HY_VISIBLE void* memalign(size_t alignment, size_t size) {
-  halyard::Note(size);
-  return __libc_memalign(alignment, size);
+  return !halyard::Note(size) ? nullptr : __libc_memalign(alignment, size);
 }
 HY_VISIBLE void* aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
 HY_VISIBLE int posix_memalign(void** out, size_t alignment, size_t size) {

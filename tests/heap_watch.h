@@ -16,7 +16,12 @@ int64_t NewCount();
 // In bytes, since the last call of ForgetLargestAllocation.
 size_t LargestAllocation();
 void ForgetLargestAllocation();
-// False under a sanitizer, which brings a malloc of its own; the figures then stay 0.
+// From the nth allocation on, counted from 0, none succeeds, on any thread, until
+// FailNoAllocations.
+void FailAllocationsFrom(int64_t nth);
+void FailNoAllocations();
+// False under a sanitizer, which brings a malloc of its own; the figures then stay 0 and nothing
+// fails.
 bool WatchesHeap();
 
 }  // namespace halyard

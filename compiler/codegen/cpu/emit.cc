@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drives LLVM: one context, module and target machine per call, so calls on several threads share
-// nothing. LLVM's fatal errors leave by an exception that ends here; what LLVM held then is kept
-// for good, because its destructors assume that no pass was abandoned.
+// nothing. LLVM's fatal errors, and want of memory, leave by an exception; what LLVM held then is
+// kept for good (abandoned.h).
 #include "compiler/codegen/cpu/emit.h"
 
 #include <llvm/Analysis/TargetLibraryInfo.h>
@@ -19,9 +19,11 @@
 
 #include <memory>
 #include <mutex>
+#include <new>
 
 #include "base/check.h"
 #include "base/cpu_kernel_abi.h"
+#include "compiler/codegen/cpu/abandoned.h"
 #include "compiler/codegen/cpu/link.h"
 #include "compiler/codegen/cpu/lower.h"
 #include "compiler/codegen/cpu/optimize.h"
@@ -37,11 +39,15 @@ void ThrowFatalError(void*, const char* reason, bool) {
   throw LlvmFatalError{reason ? reason : ""};
 }
 
-// Once per process. The handler stays: LLVM would otherwise end the process.
+// Of LLVM's own uses of malloc; where it uses operator new, that throws the same.
+void ThrowBadAlloc(void*, const char*, bool) { throw std::bad_alloc(); }
+
+// Once per process. The handlers stay: LLVM would otherwise end the process.
 void InitialiseLlvm() {
   static std::once_flag once;
   std::call_once(once, [] {
     llvm::install_fatal_error_handler(ThrowFatalError);
+    llvm::install_bad_alloc_error_handler(ThrowBadAlloc);
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
@@ -93,12 +99,14 @@ struct DiagnosticLog : llvm::DiagnosticHandler {
 
 enum class Stage { kLlvmIr, kOptimizedIr, kAssembly, kObject };
 
-struct Emission {
+struct Emission : Abandonable {
   std::string errors;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::TargetMachine> machine;
   std::unique_ptr<llvm::Module> module;
   llvm::SmallVector<char, 0> output;
+  llvm::raw_svector_ostream stream{output};
+  std::unique_ptr<llvm::legacy::PassManager> passes;  // writes into the stream until its end
 
   Status Run(const kernel::Module& kernels, const Target& target, const char* llvm_cpu,
              Stage stage);
@@ -152,31 +160,23 @@ Status Emission::Run(const kernel::Module& kernels, const Target& target, const 
     }
   }
   if (stage != Stage::kLlvmIr) Optimize(module.get(), machine.get());
-  llvm::raw_svector_ostream stream(output);
   if (stage == Stage::kLlvmIr || stage == Stage::kOptimizedIr) {
     module->print(stream, nullptr);
     return OkStatus();
   }
-  llvm::legacy::PassManager passes;
+  passes = std::make_unique<llvm::legacy::PassManager>();
   llvm::TargetLibraryInfoImpl library((llvm::Triple(target.triple)));
   library.disableAllFunctions();
-  passes.add(new llvm::TargetLibraryInfoWrapperPass(library));
-  if (machine->addPassesToEmitFile(passes, stream, nullptr,
+  passes->add(new llvm::TargetLibraryInfoWrapperPass(library));
+  if (machine->addPassesToEmitFile(*passes, stream, nullptr,
                                    stage == Stage::kObject ? llvm::CodeGenFileType::ObjectFile
                                                            : llvm::CodeGenFileType::AssemblyFile)) {
     return Internal("LLVM cannot write code for '{}'.", target.triple);
   }
-  passes.run(*module);
+  passes->run(*module);
+  passes.reset();
   if (!errors.empty()) return Internal("LLVM reports: {}.", errors);
   return OkStatus();
-}
-
-// Keeps what LLVM held alive for good, see the head of this file.
-void Abandon(std::unique_ptr<Emission> emission) {
-  static std::mutex mutex;
-  static auto* abandoned = new std::vector<std::unique_ptr<Emission>>();
-  const std::lock_guard<std::mutex> lock(mutex);
-  abandoned->push_back(std::move(emission));
 }
 
 Result<std::unique_ptr<Emission>> Emit(const kernel::Module& kernels, const Target& target,
@@ -191,9 +191,9 @@ Result<std::unique_ptr<Emission>> Emit(const kernel::Module& kernels, const Targ
   InitialiseLlvm();
   auto emission = std::make_unique<Emission>();
   try {
-    HY_TRY(emission->Run(kernels, target, llvm_cpu, stage));
+    HY_TRY(
+        OrAbandon(emission, [&](Emission& e) { return e.Run(kernels, target, llvm_cpu, stage); }));
   } catch (const LlvmFatalError& error) {
-    Abandon(std::move(emission));
     return Internal("LLVM gave up: {}.", error.reason);
   }
   return emission;
