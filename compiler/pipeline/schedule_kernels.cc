@@ -143,11 +143,24 @@ class Chooser {
         HY_TRY_CONTEXT(first, "scheduling kernel '{}'", name);
         item.first = std::move(*first);
         item.key = {segment.device, KeyOf(item.first, target)};
+        if (HasNoIterations(segment.function.kernels[i])) {
+          // No candidate takes time, and the empty code of one says too little to be the key.
+          item.records.resize(1);
+          items_.push_back(std::move(item));
+          continue;
+        }
         HY_TRY_CONTEXT(AddLibrarySchedules(item), "scheduling kernel '{}'", name);
         items_.push_back(std::move(item));
       }
     }
     return OkStatus();
+  }
+
+  // Whether one of its loops is known to run never.
+  bool HasNoIterations(const loop::Kernel& kernel) const {
+    return std::any_of(kernel.ops.begin(), kernel.ops.end(), [this](const loop::Op& op) {
+      return op.kind == loop::OpKind::kLoop && state_.module.exprs.RangeOf(op.extent).hi <= 0;
+    });
   }
 
   // The library of a device's vendor for such calls, or nothing.

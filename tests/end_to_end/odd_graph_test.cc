@@ -145,6 +145,18 @@ TEST_F(OddGraph, LongSumsKeepTheirDigits) {
   }
 }
 
+// Kernels without elements have equal candidates first, and others after them: they are no race of
+// each other's.
+TEST_F(OddGraph, AnEmptyBatchWithTuning) {
+  const Message model = ModelOf({{Node("Softmax", {"x"}, {"s"}), Node("Add", {"s", "x"}, {"y"})},
+                                 {},
+                                 {ValueInfo("x", kF32, {int64_t{0}, 16})},
+                                 {ValueInfo("y", kF32, {int64_t{0}, 16})}});
+  const hy::Program program = CompileFor(instance_.Open("cpu:0"), model, HY_POLICY_ERROR,
+                                         HY_PRECISION_AS_GIVEN, HY_PRECISION_AS_GIVEN, true);
+  EXPECT_TRUE(RunOnce(program, {0, 16}, {}).empty());
+}
+
 // Nothing is left to place.
 TEST_F(OddGraph, GraphsWithoutWork) {
   const Message x = ValueInfo("x", kF32, {"n"}), y = ValueInfo("y", kF32, {"n"});
