@@ -496,8 +496,8 @@ typedef struct hy_graph_attribute {
 HY_API HY_NODISCARD hy_result hy_graph_create(hy_instance_t* instance, hy_graph_t** out_graph);
 /* Any thread; cannot fail. */
 HY_API void hy_graph_release(hy_graph_t* graph);
-/* Declares a named size with its range; from then on dims and attributes of kind EXPRS may name it.
- * `multiple_of` is at least 1. HY_INVALID_ARGUMENT for a name that is declared already. */
+/* Declares a named size with its range, which never exceeds 2^31 - 1 whatever `max` says; from then on dims and
+ * attributes of kind EXPRS may name it; `multiple_of` is at least 1. HY_INVALID_ARGUMENT for a name that exists, and a range without values. */
 HY_API HY_NODISCARD hy_result hy_graph_symbol(hy_graph_t* graph, hy_string name, int64_t min, int64_t max,
                                               int64_t multiple_of);
 /* Adds an input. `dims` is text such as "n, 3, 2*n + 1, 224", "" for a scalar: numbers, declared symbols, +, -, *,
@@ -593,7 +593,7 @@ typedef struct hy_compile_desc {
    * which hy_device_info explains. */
   hy_device_t* const* devices;
   size_t device_count;
-  const hy_symbol_value* symbols; /* sizes fixed now: a program for exactly these */
+  const hy_symbol_value* symbols; /* sizes fixed now, at most 2^31 - 1: a program for exactly these */
   size_t symbol_count;
   hy_policy on_unsupported_op;
   uint32_t disable_tuning;       /* 1: schedules are chosen by the model, nothing is timed */

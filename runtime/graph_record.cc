@@ -10,6 +10,7 @@
 #include "base/near_names.h"
 #include "base/quantity.h"
 #include "compiler/expr/expr.h"
+#include "compiler/expr/largest_symbol.h"
 
 namespace halyard::runtime {
 namespace {
@@ -205,6 +206,11 @@ Status GraphRecord::AddSymbol(std::string_view name, int64_t min, int64_t max,
     return InvalidArgument("Symbol '{}' is a multiple of {}; at least 1 is needed.", name,
                            multiple_of);
   }
+  if (min > kLargestSymbol) {
+    return InvalidArgument("Symbol '{}' is at least {}; the largest value of a symbol is {}.", name,
+                           min, kLargestSymbol);
+  }
+  max = std::min(max, kLargestSymbol);
   if (max / multiple_of * multiple_of < min) {
     return InvalidArgument("Symbol '{}' has no value: none in [{}, {}] is a multiple of {}.", name,
                            min, max, multiple_of);

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "compiler/expr/expr_impl.h"
+#include "compiler/expr/largest_symbol.h"
 
 namespace halyard {
 
@@ -365,7 +366,7 @@ Expr ExprArena::Dim(std::string_view name) {
   if (inserted) {
     Impl::Symbol symbol;
     symbol.name = std::string(name);
-    symbol.declared = {0, INT32_MAX};
+    symbol.declared = {0, kLargestSymbol};
     it->second = impl_->MakeSymbol(std::move(symbol));
   }
   return it->second;

@@ -7,6 +7,7 @@
 
 #include "base/near_names.h"
 #include "base/quantity.h"
+#include "compiler/expr/largest_symbol.h"
 #include "compiler/graph/builder.h"
 #include "compiler/graph/constants.h"
 #include "compiler/graph/text_scanner.h"
@@ -202,8 +203,10 @@ class ModuleParser {
     if (scanner_.TryWord("divisor")) {
       HY_ASSIGN(divisor, scanner_.Integer());
     }
-    if (range.lo < 0 || range.hi < range.lo || divisor < 1) {
-      return scanner_.Error("a symbol has a range within [0, ...] and a divisor of 1 or more");
+    if (range.lo < 0 || range.lo > kLargestSymbol || range.hi < range.lo || divisor < 1) {
+      return scanner_.Error(
+          fmt::format("a symbol has a range that begins in [0, {}] and a divisor of 1 or more",
+                      kLargestSymbol));
     }
     module_.exprs.Constrain(module_.exprs.Dim(name), range, divisor);
     return OkStatus();

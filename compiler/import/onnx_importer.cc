@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/near_names.h"
 #include "base/quantity.h"
+#include "compiler/expr/largest_symbol.h"
 
 namespace halyard::onnx {
 namespace {
@@ -163,9 +164,9 @@ Result<Expr> Importer::InputDim(const std::string& input, size_t axis, const Dim
   for (const std::string& key : {name.raw, name.symbol}) {
     if (const auto fixed = options_.symbol_values.find(key);
         fixed != options_.symbol_values.end()) {
-      if (fixed->second < 0 || fixed->second > kMostSize) {
+      if (fixed->second < 0 || fixed->second > kLargestSymbol) {
         return OutOfRange("Symbol '{}' is fixed to {}; it must lie in [0, {}].", Printable(key),
-                          fixed->second, kMostSize);
+                          fixed->second, kLargestSymbol);
       }
       return module_.exprs.Const(fixed->second);
     }

@@ -17,7 +17,7 @@ constexpr double kMaxSize = 1ll << 40;
 // symbolic dim where the scale is a fraction with a small denominator, which is exact.
 Expr ScaledDim(NodeContext& c, Expr dim, double scale) {
   if (!(scale > 0) || !(scale < kMaxSize)) {
-    c.Fail(InvalidArgument("Input 'scales' holds {}; it must be above 0.", scale));
+    c.Fail(InvalidArgument("Input 'scales' holds {}; it must be above 0 and below 2^40.", scale));
     return dim;
   }
   if (const std::optional<int64_t> number = c.exprs().AsConst(dim)) {

@@ -12,7 +12,7 @@
 
 namespace halyard::onnx {
 
-// The largest size of a dimension that a model states or a user gives.
+// The largest size of a dimension that a model states; one that it leaves open: kLargestSymbol.
 inline constexpr int64_t kMostSize = int64_t{1} << 40;
 
 class SizeNames {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slices and pads, whose bounds may be expressions over symbols.
+#include <algorithm>
 #include <numeric>
 
 #include "base/quantity.h"
 
+#include "compiler/expr/largest_symbol.h"
 #include "compiler/import/onnx_context.h"
 
 namespace halyard::onnx {
 namespace {
 
-constexpr int64_t kMostPad = int64_t{1} << 40;
-constexpr int64_t kSymbolLimit = int64_t{1} << 31;  // dim symbols lie below it
+constexpr int64_t kMost = int64_t{1} << 40;
 
 // A bound of a slice as an index in [low, dim + low_end]; `low` is 0, or -1 for the end of a slice
 // that walks backwards. Fails where the sign of an expression is not known.
@@ -18,8 +19,8 @@ Expr Bound(NodeContext& c, Expr bound, Expr dim, int64_t low, int64_t high_below
   ExprArena& e = c.exprs();
   const Expr high = e.Sub(dim, c.Const(high_below_dim));
   if (const std::optional<int64_t> number = e.AsConst(bound)) {
-    if (*number >= kSymbolLimit && !e.AsConst(dim).has_value()) return high;
-    if (*number <= -kSymbolLimit && !e.AsConst(dim).has_value()) return c.Const(low);
+    if (*number > kLargestSymbol && !e.AsConst(dim).has_value()) return high;
+    if (*number < -kLargestSymbol && !e.AsConst(dim).has_value()) return c.Const(low);
     if (const std::optional<int64_t> size = e.AsConst(dim)) {
       int64_t at = *number;
       if (at < 0) at = at < -*size ? low : at + *size;
@@ -80,8 +81,9 @@ std::vector<V> ImportSlice(NodeContext& c) {
   for (size_t i = 0; i < starts.size(); ++i) {
     const auto axis = static_cast<size_t>(c.Axis(axes[i], c.Rank(x)));
     if (!c.ok()) return {};
-    const int64_t step = steps[i];
-    if (step == 0 || step == INT64_MIN || seen[axis]) {
+    // No dim is larger, so that a step beyond takes one element, too.
+    const int64_t step = std::clamp(steps[i], -kMost, kMost);
+    if (step == 0 || seen[axis]) {
       c.Fail(InvalidArgument("Axis {} has step {}; a step is not 0 and an axis is given once.",
                              axis, step));
       return {};
@@ -163,7 +165,7 @@ std::vector<V> ImportPad(NodeContext& c) {
     Expr crop_high = zero;
     const auto part = [&](Expr pad, Expr& grow, Expr& crop) {
       const ExprRange range = e.RangeOf(pad);
-      if (const int64_t size = e.AsConst(pad).value_or(0); size < -kMostPad || size > kMostPad) {
+      if (const int64_t size = e.AsConst(pad).value_or(0); size < -kMost || size > kMost) {
         c.Fail(OutOfRange("A pad is {}; it must lie in [-2^40, 2^40].", size));
         return;
       }

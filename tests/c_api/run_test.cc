@@ -650,6 +650,16 @@ TEST_F(CApiRunTest, SymbolsHaveNamesThatSizesCanSayAndSomeValue) {
   EXPECT_THAT(LastError(), testing::HasSubstr("cannot be named in sizes"));
   EXPECT_EQ(hy_graph_symbol(graph.get(), hy::View("n"), 1, 7, 8), HY_INVALID_ARGUMENT);
   EXPECT_THAT(LastError(), testing::HasSubstr("none in [1, 7] is a multiple of 8"));
+  // No symbol exceeds 2^31 - 1, whatever its range says.
+  const int64_t most = INT32_MAX;
+  EXPECT_EQ(hy_graph_symbol(graph.get(), hy::View("n"), most + 1, INT64_MAX, 1),
+            HY_INVALID_ARGUMENT);
+  EXPECT_EQ(LastError(),
+            "Symbol 'n' is at least 2147483648; the largest value of a symbol is 2147483647.");
+  EXPECT_EQ(hy_graph_symbol(graph.get(), hy::View("n"), 1, INT64_MAX, most + 1),
+            HY_INVALID_ARGUMENT);
+  EXPECT_THAT(LastError(), testing::HasSubstr("none in [1, 2147483647] is a multiple of"));
+  graph.Symbol("most", most, INT64_MAX);
   for (const std::string name : {"n", "_n", "n_2.size"}) graph.Symbol(name, 0, 7, 8);
 }
 

@@ -105,6 +105,7 @@ constexpr Row kRows[] = {
     // Forms.
     {"run copy.onnx --shape n", 1, "--shape 'n' is not SYMBOL=N"},
     {"bench copy.onnx --shape n=x", 1, "--shape 'n=x' is not SYMBOL=N"},
+    {"run copy.onnx --shape n=2147483648", 1, "is not SYMBOL=N, N from 0 to 2^31 - 1"},
     {"run copy.onnx --memory-cap cpu:0", 1, "is not DEVICE=SIZE"},
     {"run copy.onnx --memory-cap cpu:0=nan", 1, "is not DEVICE=SIZE"},
     {"run copy.onnx --memory-cap cpu:0=infGB", 1, "is not DEVICE=SIZE"},

@@ -14,7 +14,7 @@
 
 #include "base/escape_controls.h"
 #include "base/log.h"
-#include "compiler/import/onnx_sizes.h"
+#include "compiler/expr/largest_symbol.h"
 #include "tools/halyard/progress_line.h"
 
 namespace halyard::tools {
@@ -227,10 +227,12 @@ std::map<std::string, int64_t> ParseShapes(const std::vector<std::string>& shape
     bool is_good = equals != std::string::npos && equals > 0 && equals + 1 < text.size();
     if (is_good) {
       const auto [stop, error] = std::from_chars(text.data() + equals + 1, end, value);
-      is_good = error == std::errc() && stop == end && value >= 0 && value <= onnx::kMostSize;
+      is_good = error == std::errc() && stop == end && value >= 0 && value <= kLargestSymbol;
     }
-    if (!is_good)
-      throw CommandError(kWrongUsage, "--shape '" + text + "' is not SYMBOL=N, N from 0 to 2^40");
+    if (!is_good) {
+      throw CommandError(kWrongUsage,
+                         "--shape '" + text + "' is not SYMBOL=N, N from 0 to 2^31 - 1");
+    }
     if (!out.emplace(text.substr(0, equals), value).second) {
       throw CommandError(kWrongUsage, "--shape gives '" + text.substr(0, equals) + "' twice");
     }

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/env.h"
@@ -105,6 +106,9 @@ TEST(OnnxImport, NamesDims) {
   ASSERT_TRUE(fixed.ok()) << fixed.status().ToString();
   EXPECT_EQ(graph::FormatType(fixed->exprs, fixed->values[fixed->entry().parameters[0]].type),
             "f32[4, 3]");
+  options.symbol_values = {{"a_1", int64_t{1} << 31}};
+  EXPECT_EQ(Import(model, nullptr, options).status().message(),
+            "m.onnx: Symbol 'a_1' is fixed to 2147483648; it must lie in [0, 2147483647].");
 }
 
 // What exporters write for x.view(x.shape[0], -1): no shape arithmetic is left.
@@ -405,6 +409,15 @@ TEST(OnnxImport, AttributesAndInputsMeanTheSame) {
                                       IntTensor("a", {1}, {1}), IntTensor("t", {1}, {-2})})),
                      {input}),
             (Texts{"f32[1, 2]{5, -1}"}));
+  for (const auto& [step, first, text] : {std::tuple(INT64_MIN, INT64_MAX, "f32[1, 1]{5}"),
+                                          std::tuple(INT64_MAX, INT64_MIN, "f32[1, 1]{-1}")}) {
+    EXPECT_EQ(
+        RunModel(ModelOf(OneNode(Node("Slice", {"x", "s", "e", "a", "t"}, {"y"}), {x}, {y},
+                                 {IntTensor("s", {1}, {first}), IntTensor("e", {1}, {-1 - first}),
+                                  IntTensor("a", {1}, {1}), IntTensor("t", {1}, {step})})),
+                 {input}),
+        (Texts{text}));
+  }
   EXPECT_EQ(RunModel(ModelOf(OneNode(Node("Clip", {"x"}, {"y"},
                                           {testing::FloatAttribute("min", 0),
                                            testing::FloatAttribute("max", 4)}),

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exact sentences with which import refuses single ops. What they compute is tested by ONNX's
 // own node tests (tests/onnx_cases).
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -172,6 +174,12 @@ TEST(OnnxOpMessages, Losses) {
 }
 
 TEST(OnnxOpMessages, Images) {
+  for (const float scale : {0.0f, -1.0f, 1e30f, INFINITY}) {
+    EXPECT_EQ(Refusal("Resize", 13, {{"x", {1, 1, 4, 4}}}, {},
+                      {testing::FloatTensor("s", {4}, {1, 1, 2, scale})}, {"x", "", "s"}),
+              fmt::format("Input 'scales' holds {}; it must be above 0 and below 2^40.",
+                          static_cast<double>(scale)));
+  }
   EXPECT_EQ(Refusal("GridSample", 20, {{"x", {1, 1, 4, 4}}, {"g", {1, 2, 2, 3}}}),
             "The input is f32[1, 1, 4, 4] and the grid f32[1, 2, 2, 3]; n spatial axes need n "
             "coordinates.");
