@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 
 #include "compiler/graph/builder.h"
 #include "compiler/graph/interpreter.h"
@@ -28,17 +30,28 @@ using graph::Tensor;
 struct Batch {
   graph::Module module;
   std::vector<const OpExample*> examples;
-  std::vector<Tensor> wanted;                // of all results, in order
+  std::vector<std::vector<Tensor>>
+      wanted;  // at each size of their symbols, of all results, in order
   std::vector<const OpExample*> example_of;  // by result
 };
 
-// An attribute of one module in another. Examples have constant expressions only.
+// Sizes of one module in another. Those of examples are numbers and symbols.
+std::vector<Expr> Move(ExprArena& from, ExprArena& to, const std::vector<Expr>& exprs) {
+  std::vector<Expr> moved;
+  for (const Expr expr : exprs) {
+    const std::optional<int64_t> number = from.AsConst(expr);
+    moved.push_back(number ? to.Const(*number) : to.Dim(from.SymbolName(expr)));
+  }
+  return moved;
+}
 graph::Attribute Move(ExprArena& from, ExprArena& to, const graph::Attribute& attribute) {
   const auto* exprs = std::get_if<std::vector<Expr>>(&attribute);
-  if (exprs == nullptr) return attribute;
-  std::vector<Expr> moved;
-  for (const Expr expr : *exprs) moved.push_back(to.Const(*from.AsConst(expr)));
-  return moved;
+  return exprs == nullptr ? attribute : Move(from, to, *exprs);
+}
+
+// At the first size of an example's symbol, the next, ...
+const std::vector<Tensor>& InputsAt(const OpExample& example, size_t size) {
+  return size == 0 ? example.inputs : example.further_inputs[size - 1];
 }
 
 void AddExample(Batch& batch, graph::Builder& builder, const OpExample& example,
@@ -46,9 +59,9 @@ void AddExample(Batch& batch, graph::Builder& builder, const OpExample& example,
   Result<graph::Module> source = graph::ParseModule(example.text);
   ASSERT_TRUE(source.ok()) << source.status().ToString();
   std::vector<graph::ValueId> operands;
-  for (const Tensor& input : example.inputs) {
-    graph::TensorType type{input.dtype, {}};
-    for (const int64_t dim : input.dims) type.dims.push_back(batch.module.exprs.Const(dim));
+  for (const graph::ValueId parameter : source->entry().parameters) {
+    const graph::TensorType& given = source->values[parameter].type;
+    const graph::TensorType type{given.dtype, Move(source->exprs, batch.module.exprs, given.dims)};
     const Result<graph::ValueId> value =
         builder.AddParameter(fmt::format("x{}", batch.module.values.size()), type);
     ASSERT_TRUE(value.ok()) << value.status().ToString();
@@ -65,12 +78,13 @@ void AddExample(Batch& batch, graph::Builder& builder, const OpExample& example,
       builder.Add(example.op, operands, std::move(attributes));
   ASSERT_TRUE(made.ok()) << made.status().ToString();
   results.insert(results.end(), made->begin(), made->end());
-  Result<std::vector<Tensor>> wanted = graph::Interpret(*source, example.inputs);
-  ASSERT_TRUE(wanted.ok()) << wanted.status().ToString();
-  for (Tensor& tensor : *wanted) {
-    batch.wanted.push_back(std::move(tensor));
-    batch.example_of.push_back(&example);
+  batch.wanted.resize(example.further_inputs.size() + 1);
+  for (size_t size = 0; size < batch.wanted.size(); ++size) {
+    Result<std::vector<Tensor>> wanted = graph::Interpret(*source, InputsAt(example, size));
+    ASSERT_TRUE(wanted.ok()) << wanted.status().ToString();
+    std::move(wanted->begin(), wanted->end(), std::back_inserter(batch.wanted[size]));
   }
+  batch.example_of.insert(batch.example_of.end(), made->size(), &example);
   batch.examples.push_back(&example);
 }
 
@@ -84,19 +98,22 @@ double RelativeTolerance(const OpExample& example, const std::string& path) {
   return example.relative;
 }
 
-// Runs the program and compares every result.
-void RunAndCompare(const Batch& batch, program::Program program, const std::string& path) {
-  std::vector<Tensor> inputs, got = batch.wanted;
+// Runs the program at one size of the symbols and compares every result.
+void RunAndCompare(const Batch& batch, size_t size, program::Program program,
+                   const std::string& path) {
+  std::vector<Tensor> inputs, got = batch.wanted[size];
   for (const OpExample* example : batch.examples) {
-    inputs.insert(inputs.end(), example->inputs.begin(), example->inputs.end());
+    const std::vector<Tensor>& given = InputsAt(*example, size);
+    inputs.insert(inputs.end(), given.begin(), given.end());
   }
   const Status ran = RunProgram(std::move(program), path, inputs, got);
   ASSERT_TRUE(ran.ok()) << ran.ToString();
   for (size_t i = 0; i < got.size(); ++i) {
     const OpExample& example = *batch.example_of[i];
-    const Status same = graph::CompareTensors(batch.wanted[i], got[i], example.absolute,
+    const Status same = graph::CompareTensors(batch.wanted[size][i], got[i], example.absolute,
                                               RelativeTolerance(example, path));
-    EXPECT_TRUE(same.ok()) << example.name << " on " << path << ": " << same.ToString();
+    EXPECT_TRUE(same.ok()) << example.name << " at size " << size << " on " << path << ": "
+                           << same.ToString();
   }
 }
 
@@ -132,7 +149,11 @@ void RunExamples(const std::string& name, const Target& target,
     request.devices.push_back(compiled);
     Result<CompileResult> result = pipeline::Compile(request);
     ASSERT_TRUE(result.ok()) << result.status().ToString();
-    for (const char* path : paths) RunAndCompare(batch, result->program, path);
+    for (const char* path : paths) {
+      for (size_t size = 0; size < batch.wanted.size(); ++size) {
+        RunAndCompare(batch, size, result->program, path);
+      }
+    }
     if (::testing::Test::HasFatalFailure()) return;
   }
   EXPECT_GT(native, examples.size() * 9 / 10);
@@ -152,6 +173,23 @@ TEST_P(OpNative, EveryExampleMatchesTheReference) {
     GTEST_SKIP() << "This machine does not run " << GetParam() << ".";
   }
   RunExamples("cpu:0", *target, {"cpu:0", "cpu:0?discrete=7"}, graph::AllOpExamples(11));
+}
+
+// Kernels for any value of a symbol: where loops end, vectors have a rest and addresses come from
+// is only known when they run. Examples of one graph have equally many sizes, which their symbols
+// share.
+TEST(OpNativeOpen, EveryExampleMatchesTheReferenceAtEverySize) {
+  Result<std::shared_ptr<runtime::Instance>> instance = runtime::Instance::Create({});
+  ASSERT_TRUE(instance.ok());
+  Result<Ref<hal::Device>> device = (*instance)->OpenDevice("cpu:0");
+  ASSERT_TRUE(device.ok()) << device.status().ToString();
+  std::vector<OpExample> of_two_sizes, of_three_sizes;
+  for (OpExample& example : graph::OpenOpExamples(13)) {
+    (example.further_inputs.size() == 1 ? of_two_sizes : of_three_sizes)
+        .push_back(std::move(example));
+  }
+  RunExamples("cpu:0", runtime::TargetOf(**device), {"cpu:0"}, std::move(of_two_sizes));
+  RunExamples("cpu:0", runtime::TargetOf(**device), {"cpu:0"}, std::move(of_three_sizes));
 }
 
 // In parts, because a software device takes minutes for all.

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/compiler/ops/op_examples.h"
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 #include <random>
+#include <set>
 
 #include "base/check.h"
 #include "compiler/graph/builder.h"
+#include "compiler/graph/interpreter.h"
+#include "compiler/graph/parser.h"
 #include "compiler/graph/printer.h"
 #include "compiler/ops/op_def.h"
 
@@ -454,6 +459,97 @@ std::vector<OpExample> OpExamplesOf(std::string_view op, uint64_t seed, DType dt
 
 std::vector<OpExample> AllOpExamples(uint64_t seed, DType dtype) {
   return OpExamplesOf("", seed, dtype);
+}
+
+namespace {
+
+// The elements of `tensor` over and over in other dims, so that indices stay what they may be.
+Tensor Repeated(const Tensor& tensor, const Dims& dims) {
+  Tensor result = *MakeTensor(tensor.dtype, dims);
+  const int64_t count = tensor.elements();
+  for (int64_t i = 0; i < result.elements() && count > 0; ++i) {
+    if (IsFloat(tensor.dtype)) {
+      StoreFloat(result, i, LoadFloat(tensor, i % count));
+    } else {
+      StoreInt(result, i, LoadInt(tensor, i % count));
+    }
+  }
+  return result;
+}
+
+// The example with a symbol wherever an operand or an attribute has the extent; nothing where the
+// op has another use for one of them.
+std::optional<OpExample> WithSymbolFor(const OpExample& example, int64_t extent) {
+  const Result<Module> fixed = ParseModule(example.text);
+  HY_CHECK(fixed.ok(), "{}", fixed.status().ToString());
+  Module module;
+  AddGraph(module, "main");
+  Builder builder(module);
+  const Expr symbol = module.exprs.Dim(fmt::format("n{}", extent));
+  const auto opened = [&](int64_t size) {
+    return size == extent ? symbol : module.exprs.Const(size);
+  };
+  std::vector<ValueId> operands;
+  for (const Tensor& input : example.inputs) {
+    TensorType type{input.dtype, {}};
+    for (const int64_t dim : input.dims) type.dims.push_back(opened(dim));
+    const Result<ValueId> value = builder.AddParameter("x", type);
+    HY_CHECK(value.ok(), "{}", value.status().ToString());
+    operands.push_back(*value);
+  }
+  const Node& node = fixed->nodes[fixed->entry().nodes[0]];
+  Attributes attributes = node.attributes;
+  for (auto& [name, attribute] : attributes) {
+    auto* exprs = std::get_if<std::vector<Expr>>(&attribute);
+    if (exprs == nullptr) continue;
+    for (Expr& expr : *exprs) expr = opened(*fixed->exprs.AsConst(expr));
+  }
+  builder.SetNodeName("tested");
+  const Result<std::vector<ValueId>> results =
+      builder.Add(example.op, operands, std::move(attributes));
+  if (!results.ok() || !builder.SetResults(*results).ok()) return std::nullopt;
+  OpExample open = example;
+  open.text = PrintModule(module);
+  open.name += fmt::format("/n{}", extent);
+  if (!Interpret(module, open.inputs).ok()) return std::nullopt;
+  for (const int64_t size : {extent + 6, int64_t{0}}) {
+    std::vector<Tensor> inputs;
+    for (const Tensor& input : example.inputs) {
+      Dims dims = input.dims;
+      std::replace(dims.begin(), dims.end(), extent, size);
+      inputs.push_back(Repeated(input, dims));
+    }
+    if (!Interpret(module, inputs).ok()) break;
+    open.further_inputs.push_back(std::move(inputs));
+  }
+  if (open.further_inputs.empty()) return std::nullopt;
+  return open;
+}
+
+}  // namespace
+
+std::vector<OpExample> OpenOpExamples(uint64_t seed) {
+  std::vector<OpExample> open;
+  size_t turn = 0;
+  for (const OpExample& example : AllOpExamples(seed)) {
+    std::set<int64_t> extents;
+    for (const Tensor& input : example.inputs) extents.insert(input.dims.begin(), input.dims.end());
+    extents.erase(0);
+    extents.erase(1);  // it may be there to be repeated
+    // Another one of them each time.
+    std::vector<int64_t> order(extents.begin(), extents.end());
+    if (!order.empty()) {
+      std::rotate(order.begin(), order.begin() + static_cast<long>(turn++ % order.size()),
+                  order.end());
+    }
+    for (const int64_t extent : order) {
+      if (auto found = WithSymbolFor(example, extent)) {
+        open.push_back(std::move(*found));
+        break;
+      }
+    }
+  }
+  return open;
 }
 
 Status CompareTensors(const Tensor& expected, const Tensor& actual, double absolute,

@@ -24,12 +24,19 @@ struct OpExample {
   // the rest.
   double absolute = 0;
   double relative = 0;
+  // Of an example with a symbol: the inputs at further values of it; `inputs` are at the first.
+  std::vector<std::vector<Tensor>> further_inputs;
 };
 
 // All examples, or those of one op, or of one dtype (kInvalid: all). The same for equal seeds.
 std::vector<OpExample> AllOpExamples(uint64_t seed, DType dtype = DType::kInvalid);
 std::vector<OpExample> OpExamplesOf(std::string_view op, uint64_t seed,
                                     DType dtype = DType::kInvalid);
+
+// Examples of which one extent is a symbol "nD" of first value D: those of AllOpExamples that allow
+// it. Each has inputs at one value or two after that, which follow from D alone: D + 6, and 0 where
+// the op takes it.
+std::vector<OpExample> OpenOpExamples(uint64_t seed);
 
 // Whether `actual` agrees with `expected` within the example's tolerance: NaN with NaN, infinities
 // exactly, integers and bool exactly. Describes the first difference.
