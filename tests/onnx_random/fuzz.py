@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares Halyard with ONNX Runtime on random small ONNX graphs.
 
-usage: fuzz.py LIBHALYARD [--seeds FIRST:COUNT] [--jobs N] [--only VARIANT] [--findings FOLDER] [--show] [--minimise]
+usage: fuzz.py LIBHALYARD [--seeds FIRST:COUNT] [--rare] [--jobs N] [--only VARIANT] [--findings FOLDER] [--show]
+  [--minimise]
 
 Every seed is one graph, which runs on the CPU and in some of VARIANTS in turn; with an open dim at two sizes. A worker
 process runs many seeds; one that dies or takes longer than --hang seconds for a seed is a finding like a wrong
-answer, and the next worker goes on behind it. --minimise makes a finding small, and --findings keeps its model and
+answer, and the next worker goes on behind it. --rare makes graphs of other ops, dtypes and opsets, which exporters
+write seldom. --minimise makes a finding small, and --findings keeps its model and
 inputs. What Halyard does not do is counted. Exits 1 when something was found, or too little was compared."""
 import argparse
 import collections
@@ -24,17 +26,21 @@ import traceback
 
 import numpy as np
 import onnx
-from graph import F32, FLOATS, Graph, Node, Reject, Value
+from graph import F32, FLOATS, OPSETS, Graph, Node, Reject, Value
 from halyard_c import Failure, Library
 from makers import MAKERS
 from oracle import FP16, Oracle, difference
+from rare_makers import RARE_MAKERS, RARE_OPSETS
 
 SYNTHETIC = "threads=1&link_latency_us=5;threads=1&speed_percent=50"
+# Where their operands are known, the importer computes them; otherwise no device has code for them.
+INTERPRETED = ("NonZero", "Compress", "Unique")
 VARIANTS = ("threads", "discrete", "fixed", "fp16", "vulkan", "split", "tune", "cache")
 
-def generate(seed):
-    graph = Graph(seed)
-    weights = np.array([w for _, w in MAKERS], float)
+def generate(seed, rare=False):
+    graph = Graph(seed, RARE_OPSETS if rare else OPSETS)
+    makers = RARE_MAKERS if rare else MAKERS
+    weights = np.array([w for _, w in makers], float)
     # A graph is about some of the ops, so that those meet.
     weights *= graph.random.random(len(weights)) < 0.6
     if graph.open_sizes is not None:
@@ -49,7 +55,7 @@ def generate(seed):
     while len(graph.nodes) < wanted and tries < 60:
         tries += 1
         try:
-            MAKERS[graph.random.choice(len(MAKERS), p=weights / weights.sum())][0](graph)
+            makers[graph.random.choice(len(makers), p=weights / weights.sum())][0](graph)
         except Reject:
             pass
         except (ValueError, IndexError, KeyError, StopIteration):
@@ -101,7 +107,8 @@ class Session:
         if variant == "split":
             chance = np.random.default_rng(seed)
             return [{"devices": ["cpu:0", "cpu:1", "cpu:2"], "affinities": [
-                (f"node_{i}", f"cpu:{chance.integers(3)}") for i in range(len(graph.nodes)) if chance.random() < 0.8]}]
+                (f"node_{i}", f"cpu:{chance.integers(3)}") for i, node in enumerate(graph.nodes)
+                if chance.random() < 0.8 and node.op not in INTERPRETED]}]
         if variant == "tune":
             return [{"disable_tuning": 0}]
         assert variant == "cache"
@@ -259,7 +266,7 @@ def describe(graph, outputs):
 
 def run_seed(session, seed, args):
     """One line of JSON for the parent."""
-    graph, outputs = generate(seed)
+    graph, outputs = generate(seed, args.rare)
     report = {"seed": seed, "nodes": len(graph.nodes), "ops": sorted({n.op for n in graph.nodes}), "refused": [],
               "counts": {"runs": 0, "elements": 0, "judged": 0}}
     if args.show:
@@ -327,6 +334,7 @@ class Worker:
             if getattr(self.args, name):
                 command += [f"--{name}", getattr(self.args, name)]
         command += ["--minimise"] if self.args.minimise else []
+        command += ["--rare"] if self.args.rare else []
         command += ["--show"] if self.args.show else []
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=None if self.args.show else subprocess.PIPE)
         os.set_blocking(self.process.stdout.fileno(), False)
@@ -409,6 +417,7 @@ def main():
     parser.add_argument("--findings")
     parser.add_argument("--hang", type=float, default=120)
     parser.add_argument("--minimise", action="store_true")
+    parser.add_argument("--rare", action="store_true")
     parser.add_argument("--show", action="store_true")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     args = parser.parse_args()

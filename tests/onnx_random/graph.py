@@ -12,15 +12,17 @@ F32, F64, F16, BF16 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.fl
 I64, I32, I8, U8, BOOL = (np.dtype(t) for t in (np.int64, np.int32, np.int8, np.uint8, np.bool_))
 HALVES = (F16, BF16)
 FLOATS = (F32, F64, F16, BF16)
-INTS = (I64, I32, I8, U8)
+I16, U16, U32, U64 = (np.dtype(t) for t in (np.int16, np.uint16, np.uint32, np.uint64))
+INTS = (I64, I32, I8, U8, I16, U16, U32, U64)
 SIZES = (1, 1, 2, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129)
 MOST_ELEMENTS = 1 << 13
+OPSETS = (13, 17, 18, 20, 22, 23)
 # Their results are elements of their operands (or of no rounding), so that rounding errors do not begin there.
 EXACT = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Expand", "Tile", "Concat", "Split", "Slice", "Pad",
          "Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "Identity", "Neg", "Abs", "Relu", "Max",
          "Min", "Where", "Clip", "Trilu", "DepthToSpace", "SpaceToDepth", "MaxPool", "ReduceMax", "ReduceMin", "Floor",
          "Ceil", "Round", "Sign", "TopK", "ReverseSequence", "GlobalMaxPool", "Hardmax", "OneHot", "EyeLike",
-         "ConstantOfShape", "Range", "CenterCropPad", "Dropout", "Compress", "Unique", "Not"}
+         "ConstantOfShape", "Scatter", "MaxUnpool", "Range", "CenterCropPad", "Dropout", "Compress", "Unique", "Not"}
 
 
 class Reject(Exception):
@@ -82,9 +84,9 @@ def widened(array):
 
 
 class Graph:
-    def __init__(self, seed):
+    def __init__(self, seed, opsets=OPSETS):
         self.random = np.random.default_rng(seed)
-        self.opset = int(self.choice([13, 17, 18, 20, 22, 23]))
+        self.opset = int(self.choice(opsets))
         self.open_sizes = None
         if self.coin(0.3):
             self.open_sizes = tuple(int(s) for s in self.random.choice(sorted(set(SIZES) - {1}), 2, replace=False))
@@ -124,7 +126,7 @@ class Graph:
             if self.has_infinities and array.size and self.coin():
                 array.flat[self.up(0, array.size - 1)] = self.choice([np.inf, -np.inf, -0.0, 1e-30, 0.0])
             return array
-        return np.asarray(self.random.integers(0 if dtype == U8 else -9, 10, dims)).astype(dtype)
+        return np.asarray(self.random.integers(0 if dtype.kind == "u" else -9, 10, dims)).astype(dtype)
 
     # --- values
     def name(self, stem):
@@ -132,6 +134,7 @@ class Graph:
         return f"{stem}{self.count}"
 
     def add_input(self, dims, dtype=F32, open_axis=None):
+        self.judge_dtype(dtype)
         name, shapes = self.name("x"), [list(dims), list(dims)]
         if open_axis is not None:
             for shape, size in zip(shapes, self.open_sizes):
@@ -205,7 +208,12 @@ class Graph:
         self.values.update((v.name, v) for v in values)
         return values[0] if outputs == 1 else values
 
+    def judge_dtype(self, dtype):
+        if dtype == BF16 and self.opset < 13:
+            raise Reject("bfloat16")
+
     def judge(self, array):
+        self.judge_dtype(array.dtype)
         if array.size > MOST_ELEMENTS or array.ndim > 7:
             raise Reject("too large")
         if array.size == 0 and not self.coin(0.1):

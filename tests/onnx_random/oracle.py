@@ -16,10 +16,13 @@ FP16 = "fp16"
 # Coordinates are rounded, too, and count in elements, of which there are many; means of ONNX Runtime are sums in one row.
 FACTOR_OF_OPERANDS = {"Resize": 8, "GridSample": 8, "LayerNormalization": 8, "RMSNormalization": 8,
                       "SimplifiedLayerNormalization": 8, "GroupNormalization": 8, "MeanVarianceNormalization": 8,
-                      "InstanceNormalization": 8}
+                      "InstanceNormalization": 8, "DFT": 8, "STFT": 8, "AffineGrid": 8, "RoiAlign": 8}
 
-# They take 1 from what is rounded near 1.
-CANCELLING = {"Elu", "Selu", "Celu", "Gelu", "Mish", "Sinh", "Asinh", "Acosh", "Atanh"}
+# Operands behind their first one are sizes, scales or places that are written in the model.
+PARAMETERS = {"Resize", "Upsample", "QuantizeLinear", "DequantizeLinear", "QLinearMatMul", "QLinearConv", "OneHot", "RoiAlign"}
+
+# They take 1 from what is rounded near 1, or sum up to nothing.
+CANCELLING = {"Elu", "Selu", "Celu", "Gelu", "Mish", "Sinh", "Asinh", "Acosh", "Atanh", "DFT", "STFT"}
 
 
 def build(graph, outputs, noise=0.0, precision=None):
@@ -66,7 +69,7 @@ def build(graph, outputs, noise=0.0, precision=None):
                     inputs[i] = noisy(given, given, factor)
                 elif noise and given and dtypes[given] in FLOATS and (
                         given in graph.inputs or given in graph.constants) and not (
-                        node.op in ("Resize", "QuantizeLinear", "DequantizeLinear") and i):
+                        node.op == "Range" or node.op in PARAMETERS and i):
                     inputs[i] = loose[given] if given in loose else loose.setdefault(given, noisy(given, given))
         attributes = dict(node.attributes)
         if node.op == "Cast":
