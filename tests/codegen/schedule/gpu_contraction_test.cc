@@ -621,6 +621,29 @@ TEST(GpuContraction, LargeProductsCopyWideAndOverlap) {
   }
 }
 
+// llvmpipe takes the longer to compile a kernel the more sums a workitem has, far out of proportion.
+TEST(GpuContraction, WorkitemsOfAProcessorHaveFewSums) {
+  ExprArena exprs;
+  Result<loop::Function> function = loop::ParseFunction(Write(Shape(128, 768, 3072)), exprs);
+  ASSERT_TRUE(function.ok()) << function.status().ToString();
+  for (const char* name : {"vulkan-8", "vulkan-32"}) {
+    SCOPED_TRACE(name);
+    Result<std::vector<ScheduleRecord>> records =
+        EnumerateSchedules(*function, 0, GpuTargetOf(name));
+    ASSERT_TRUE(records.ok()) << records.status().ToString();
+    int32_t most = 0;
+    for (const ScheduleRecord& record : *records) {
+      if (record.kind != ScheduleKind::kGpuTile) continue;
+      most = std::max(most, record.tile.item_m * record.tile.item_n);
+    }
+    if (name == std::string("vulkan-8")) {
+      EXPECT_EQ(most, 16);
+    } else {
+      EXPECT_GT(most, 16);
+    }
+  }
+}
+
 // Few rows and a long sum, in f32: parts of it fill the device, and the next tile is asked for
 // before the barrier that the products wait for, under no condition, so that no compiler delays it.
 TEST(GpuContraction, ProductsOfWorkitemsFillTheDeviceAndLoadAhead) {
