@@ -124,12 +124,14 @@ Json MakeSchema() {
        {"readings", ListOf(reading)}},
       {"path", "name", "identity", "is_complete", "seconds", "before", "after", "notes",
        "readings"});
-  const Json probes =
-      Object({{"format", {{"enum", {"halyard-probes-1", "halyard-probes-2", "halyard-probes-3"}}}},
-              {"snapshot", Least(Type("integer", "Counts what was stored."), 0)},
-              {"unix_seconds", Least(Type("integer"), 0)},
-              {"devices", ListOf(probe)}},
-             {"format", "snapshot", "unix_seconds", "devices"});
+  const Json probes = Object(
+      {{"format",
+        {{"enum",
+          {"halyard-probes-1", "halyard-probes-2", "halyard-probes-3", "halyard-probes-4"}}}},
+       {"snapshot", Least(Type("integer", "Counts what was stored."), 0)},
+       {"unix_seconds", Least(Type("integer"), 0)},
+       {"devices", ListOf(probe)}},
+      {"format", "snapshot", "unix_seconds", "devices"});
   const Json driver = Object({{"name", Type("string")},
                               {"status", Type("string", "OK, or why not: UNAVAILABLE.")},
                               {"reason", Type("string", "Which library, symbol or call.")},
