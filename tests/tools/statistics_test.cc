@@ -198,7 +198,7 @@ TEST(BenchReport, SaysWhatWasMeasuredAndWhatARunCosts) {
                 {"inputs", Json::array({tensor})},
                 {"outputs", Json::array({tensor, tensor})}}},
               {"phases", {{"first_output_cold", 2.5}, {"first_output_warm", 0.25}, {"load", 0.05}}},
-              {"memory", {{"constant_bytes", 150e6}}},
+              {"memory", {{"constant_bytes", 150e6}, {"peak_bytes", 160e6}}},
               {"per_run", {{"cpu_seconds", 0.0035}, {"joules", {{"cuda:0", 0.8125}}}}},
               {"placement",
                {{"devices",
@@ -212,6 +212,9 @@ TEST(BenchReport, SaysWhatWasMeasuredAndWhatARunCosts) {
   EXPECT_THAT(table,
               testing::HasSubstr("| m.onnx | cuda:0+cpu:0 | 2.500 s | 250.0 ms | 50.00 ms, 3 "
                                  "GB/s | 3.500 ms | cuda:0 0.8125 J | 9 | 1 | 3 | 1 |\n"));
+  // Mapped from a file, not moved.
+  row["memory"]["peak_bytes"] = 2e6;
+  EXPECT_THAT(FormatMarkdown({{"rows", {row}}}), testing::HasSubstr("| 50.00 ms | 3.500 ms |"));
   row["per_run"].erase("joules");
   EXPECT_THAT(FormatMarkdown({{"rows", {row}}}), testing::HasSubstr("| 3.500 ms | unknown | 9 |"));
   row.erase("per_run");

@@ -406,7 +406,10 @@ std::string FormatCosts(const Json& rows) {
     for (const Json& transfer : row["placement"]["transfers"])
       transfers += transfer["count"].get<int64_t>();
     const double load = NumberAt(row, "phases", "load");
-    const double rate = load > 0 ? NumberAt(row, "memory", "constant_bytes") / load : 0;
+    // Weights that a device maps from a file are not moved.
+    const double weights = NumberAt(row, "memory", "constant_bytes");
+    const bool moves = load > 0 && NumberAt(row, "memory", "peak_bytes") >= weights;
+    const double rate = moves ? weights / load : 0;
     costs += "| " + model + " | " + row["device"].get<std::string>() + " | " +
              FormatSeconds(NumberAt(row, "phases", "first_output_cold")) + " | " +
              FormatSeconds(NumberAt(row, "phases", "first_output_warm")) + " | " +
