@@ -252,10 +252,67 @@ constexpr const char* kTileCuda =
 }
 )";
 
+constexpr const char* kBits = R"(kernel bits workgroup(64, 1, 1) {
+  buffer x f32 global read
+  buffer y i32 global write
+  buffer c i32 global readwrite
+  %0 = workitem_id i32 [0]
+  %1 = const i32 4
+  %2 = mul i32 %0, %1
+  %3 = load f32x4 @x, %2 align=4
+  %4 = bitcast i32x4 %3
+  %5 = iota i32x4
+  %6 = lt boolx4 %4, %5
+  %7 = reduce_and bool %6
+  %8 = reduce_or bool %6
+  %9 = and bool %7, %8
+  %10 = const i32 0
+  %11 = last_arrival bool @c, %10, %1
+  %12 = and bool %9, %11
+  %13 = convert i32 %12
+  store @y, %0, %13
+}
+)";
+
+constexpr const char* kBitsCuda =
+    R"(extern "C" __global__ void __launch_bounds__(64) bits(const f32* __restrict__ b0, i32* __restrict__ b1, i32* __restrict__ b2, ErrorRecord* record, u64 dispatch) {
+  const i32 v0 = i32(threadIdx.x);
+  const i32 v1 = i32(u32(v0) * u32(4));
+  const w4 v2 = *(const w4*)(b0 + v1);
+  const f32 v3_0 = __uint_as_float(v2.x);
+  const f32 v3_1 = __uint_as_float(v2.y);
+  const f32 v3_2 = __uint_as_float(v2.z);
+  const f32 v3_3 = __uint_as_float(v2.w);
+  const u32 v4 = __float_as_uint(v3_0);
+  const u32 v5 = __float_as_uint(v3_1);
+  const u32 v6 = __float_as_uint(v3_2);
+  const u32 v7 = __float_as_uint(v3_3);
+  const i32 v8_0 = i32(v4);
+  const i32 v8_1 = i32(v5);
+  const i32 v8_2 = i32(v6);
+  const i32 v8_3 = i32(v7);
+  const bool v9_0 = v8_0 < 0;
+  const bool v9_1 = v8_1 < 1;
+  const bool v9_2 = v8_2 < 2;
+  const bool v9_3 = v8_3 < 3;
+  const bool v10 = bool(v9_0 & v9_2);
+  const bool v11 = bool(v9_1 & v9_3);
+  const bool v12 = bool(v10 & v11);
+  const bool v13 = bool(v9_0 | v9_2);
+  const bool v14 = bool(v9_1 | v9_3);
+  const bool v15 = bool(v13 | v14);
+  const bool v16 = bool(v12 & v15);
+  const bool v17 = last_arrival(b2 + 0, u32(4), threadIdx.x == 0);
+  const bool v18 = bool(v16 & v17);
+  const i32 v19 = i32(v18);
+  *(b1 + v0) = v19;
+}
+)";
+
 TEST(CudaText, IsExact) {
   const Target target = TargetNamed("cuda-sm90");
-  for (const auto& [text, expected] :
-       {std::pair(kScale, kScaleCuda), std::pair(kSum, kSumCuda), std::pair(kTile, kTileCuda)}) {
+  for (const auto& [text, expected] : {std::pair(kScale, kScaleCuda), std::pair(kSum, kSumCuda),
+                                       std::pair(kTile, kTileCuda), std::pair(kBits, kBitsCuda)}) {
     const Result<std::string> source = EmitCudaKernel(ModuleOf(text).kernels[0], target);
     ASSERT_TRUE(source.ok()) << source.status().ToString();
     EXPECT_EQ(*source, expected);

@@ -3,11 +3,14 @@
 // Vulkan 1.2, with every feature of a target and with fewer.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <span>
 #include <spirv-tools/libspirv.hpp>
 
 #include "base/check.h"
 #include "base/gpu_image.h"
 #include "compiler/codegen/spirv/emit.h"
+#include "compiler/codegen/spirv/khr_enums.h"
 #include "compiler/kernel/builder.h"
 #include "compiler/kernel/opcode.h"
 #include "compiler/kernel/text.h"
@@ -138,6 +141,97 @@ TEST(SpirvGpuOps, OurCheckerFindsWhatIsBroken) {
   }
   EXPECT_GT(found, 100);
   EXPECT_LT(missed * 5, found) << found << " found, " << missed << " missed";
+}
+
+struct ModuleOp {
+  spv::Op op;
+  std::span<const uint32_t> operands;  // with type and result
+};
+std::vector<ModuleOp> ModuleOpsOf(const std::vector<uint32_t>& words) {
+  std::vector<ModuleOp> out;
+  for (size_t at = 5; at < words.size(); at += words[at] >> 16) {
+    out.push_back({static_cast<spv::Op>(words[at] & 0xffff),
+                   std::span(words).subspan(at + 1, (words[at] >> 16) - 1)});
+  }
+  return out;
+}
+std::map<uint32_t, uint32_t> ConstantsOf(std::span<const ModuleOp> instructions) {
+  std::map<uint32_t, uint32_t> values;
+  for (const ModuleOp& i : instructions) {
+    if (i.op == spv::Op::OpConstant) values[i.operands[1]] = i.operands[2];
+  }
+  return values;
+}
+
+// One module for each kernel of a family.
+Result<GpuImage> EmitFamily(const char* family, const Target& target, kernel::Module* module,
+                            std::vector<uint8_t>* bytes) {
+  for (const GpuCase& c : GpuCasesFor(family, target.gpu)) module->kernels.push_back(c.c.kernel);
+  HY_ASSIGN(*bytes, spirv::EmitSpirvImage(*module, target));
+  return ReadGpuImage(*bytes);
+}
+
+// What no device that runs a workgroup in step can show: everyone's writes are made before the
+// count and seen after it.
+TEST(SpirvGpuOps, ArrivalsAreOrdered) {
+  kernel::Module module;
+  std::vector<uint8_t> bytes;
+  const Result<GpuImage> image = EmitFamily("arrivals", TargetWithout({}), &module, &bytes);
+  ASSERT_TRUE(image.ok()) << image.status().ToString();
+  const auto ordered = static_cast<uint32_t>(spv::MemorySemanticsMask::AcquireRelease |
+                                             spv::MemorySemanticsMask::UniformMemory);
+  for (const GpuKernel& k : image->kernels) {
+    SCOPED_TRACE(k.name);
+    const std::vector<uint32_t> words = WordsOf(k);
+    const std::vector<ModuleOp> instructions = ModuleOpsOf(words);
+    std::map<uint32_t, uint32_t> value = ConstantsOf(instructions);
+    int barriers = 0, before = -1;
+    for (const ModuleOp& i : instructions) {
+      if (i.op == spv::Op::OpControlBarrier) {
+        ++barriers;
+        EXPECT_EQ(value[i.operands[2]] & ordered, ordered);
+      } else if (i.op == spv::Op::OpAtomicIAdd) {
+        before = barriers;
+        EXPECT_EQ(value[i.operands[4]] & ordered, ordered);
+      }
+    }
+    // Kernels with an allocation of their own have one barrier more, for it.
+    const int own = k.name.ends_with("_m") ? 1 : 0;
+    EXPECT_EQ(before, own + 1);
+    EXPECT_EQ(barriers, own + 2);
+  }
+}
+
+// Lavapipe has no matrices, so that only a GPU would see a layout that is the other one.
+TEST(SpirvGpuOps, FragmentsLieAsTheKernelSays) {
+  Target target = TargetWithout({});
+  target.gpu.matrix_shapes = {{DType::kF16, DType::kF32, 16, 16, 16}};
+  kernel::Module module;
+  std::vector<uint8_t> bytes;
+  const Result<GpuImage> image = EmitFamily("fragments", target, &module, &bytes);
+  ASSERT_TRUE(image.ok()) << image.status().ToString();
+  int columns = 0;
+  for (size_t n = 0; n < module.kernels.size(); ++n) {
+    std::vector<uint32_t> wanted, found;
+    for (const kernel::Op& op : module.kernels[n].ops) {
+      if (op.opcode != Opcode::kFragmentLoad && op.opcode != Opcode::kFragmentStore) continue;
+      const bool is_rows =
+          op.immediates[0] == static_cast<int64_t>(kernel::FragmentLayout::kRowMajor);
+      wanted.push_back(is_rows ? spirv::kMatrixRowMajor : spirv::kMatrixColumnMajor);
+      columns += !is_rows;
+    }
+    const std::vector<uint32_t> words = WordsOf(image->kernels[n]);
+    const std::vector<ModuleOp> instructions = ModuleOpsOf(words);
+    std::map<uint32_t, uint32_t> value = ConstantsOf(instructions);
+    for (const ModuleOp& i : instructions) {
+      if (i.op == spirv::kOpCooperativeMatrixLoad || i.op == spirv::kOpCooperativeMatrixStore) {
+        const bool is_load = i.op == spirv::kOpCooperativeMatrixLoad;
+        found.push_back(value.at(i.operands[is_load ? 3 : 2]));
+      }
+    }
+    EXPECT_EQ(found, wanted) << module.kernels[n].name;
+  }
+  EXPECT_GT(columns, 0);
 }
 
 TEST(SpirvGpuOps, FragmentsNeedShapes) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <tuple>
@@ -538,12 +539,21 @@ TEST(OnnxImport, OpenSizesKeepTheirMeaning) {
   EXPECT_NE(RunModel(uneven, {"f32[3]{1, 2, 3}"})[0].find("Dim 3 of axis 0 has no 2 equal parts."),
             std::string::npos);
   // What is chosen of constants is a size like any other.
-  const auto chosen = ModelOf({{Node("NonZero", {"c"}, {"i"}), Node("Transpose", {"i"}, {"t"}),
-                                Node("GatherND", {"x", "t"}, {"y"})},
-                               {testing::FloatTensor("c", {2, 3}, {0, 1, 0, 2, 0, 3})},
-                               {ValueInfo("x", kF32, {2, 3})},
-                               {y}});
-  EXPECT_EQ(RunModel(chosen, {"f32[2, 3]{1, 2, 3, 4, 5, 6}"}), (Texts{"f32[3]{2, 4, 6}"}));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::pair<std::vector<float>, const char*> choices[] = {
+      {{0, 1, 0, 2, 0, 3}, "f32[3]{2, 4, 6}"},
+      {{-1, 0, 0, 0, 0, nan}, "f32[2]{1, 6}"},
+      {{1, 1, 1, 1, 1, 1}, "f32[6]{1, 2, 3, 4, 5, 6}"},
+      {{0, -0.0f, 0, 0, 0, 0}, "f32[0]{}"},
+  };
+  for (const auto& choice : choices) {
+    const auto chosen = ModelOf({{Node("NonZero", {"c"}, {"i"}), Node("Transpose", {"i"}, {"t"}),
+                                  Node("GatherND", {"x", "t"}, {"y"})},
+                                 {testing::FloatTensor("c", {2, 3}, choice.first)},
+                                 {ValueInfo("x", kF32, {2, 3})},
+                                 {y}});
+    EXPECT_EQ(RunModel(chosen, {"f32[2, 3]{1, 2, 3, 4, 5, 6}"}), (Texts{choice.second}));
+  }
   // NaN has no sign.
   EXPECT_EQ(
       RunModel(ModelOf(OneNode(Node("Sign", {"x"}, {"y"}), {ValueInfo("x", kF32, {"n"})}, {y})),
