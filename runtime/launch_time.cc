@@ -97,11 +97,7 @@ Result<double> LaunchTime::MeasureEmpty(int dispatches, double warm_seconds, boo
 }
 
 Result<double> LaunchTime::RunOnce(hal::CommandBuffer& commands, bool is_led) {
-  if (is_led) {
-    hal::SubmitInfo lead;
-    lead.commands = lead_.get();
-    HY_TRY(device_->Submit(0, lead));
-  }
+  if (is_led) HY_TRY(Lead());
   const hal::SemaphorePoint wait{semaphore_.get(), value_}, signal{semaphore_.get(), value_ + 1};
   const auto time = MakeRef<hal::CommandTime>();
   hal::SubmitInfo info;

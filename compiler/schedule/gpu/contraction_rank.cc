@@ -77,8 +77,8 @@ class Ranker {
   std::vector<std::pair<ScheduleRecord, double>> Rank() {
     if ((swap_ ? problem_.m : problem_.n).digits.empty()) return {};
     if (BitWidth(problem_.dtype) == 0) return {};
-    // A device that is really a processor: small tiles stay in its registers, and a workitem with few sums is little code.
-    // llvmpipe compiles ResNet-50's convolutions in 90 s with 8 x 4 sums each and in 50 s with 4 x 4.
+    // A device that is really a processor: small tiles stay in its registers, and a workitem with
+    // few sums is little code (docs/vulkan.md, "Code on lavapipe").
     const bool is_small = target_.gpu.unit_count == 0 && target_.gpu.subgroup_size < 32;
     if (const auto shape = MatrixShapeFor(kernel_, problem_, target_)) {
       AddMatrix(*shape);
