@@ -42,7 +42,9 @@ VENDOR_HEADERS = [
 FREE_OF_VENDOR_RULES = ("tests/", "bench/")
 
 CODE = (".cc", ".h", ".hpp", ".c", ".cpp")
-WITH_SPDX = CODE + (".py", ".sh", ".cmake", "CMakeLists.txt", ".map")
+# What takes a comment and is no test's text: goldens, dumps and recordings are what they were printed as.
+WITH_SPDX = CODE + (".py", ".sh", ".cmake", "CMakeLists.txt", ".map", ".dict", "requirements.txt", "_suppressions.txt",
+                    "packages-build.txt", "packages-test.txt")
 SCRIPTS = ("test", "demo", "report", ".ci/run")
 MAX_LINES = 900
 # path: why a longer file is the clearer one.

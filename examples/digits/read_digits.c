@@ -81,20 +81,14 @@ static int ReadArray(const char* folder, const char* name, const char* dtype, Ar
 /* --- What is printed
  * ------------------------------------------------------------------------------ */
 
-static hy_result WriteIndented(void* at_line_start, const void* data, size_t size_bytes) {
-  for (const char* c = data; c < (const char*)data + size_bytes; ++c) {
-    if (*(int*)at_line_start) fputs("  ", stdout);
-    putchar(*c);
-    *(int*)at_line_start = *c == '\n';
-  }
-  return HY_OK;
+static hy_result Write(void* to, const void* data, size_t size_bytes) {
+  return fwrite(data, 1, size_bytes, (FILE*)to) == size_bytes ? HY_OK : HY_UNAVAILABLE;
 }
 
-static int PrintReport(hy_program_t* program, hy_report_kind kind, const char* title) {
-  int at_line_start = 1;
-  printf("\n%s\n", title);
-  return Check(hy_program_report(program, kind, HY_FORMAT_TEXT, WriteIndented, &at_line_start),
-               title);
+/* A report begins with its name. */
+static int PrintReport(hy_program_t* program, hy_report_kind kind) {
+  printf("\n");
+  return Check(hy_program_report(program, kind, HY_FORMAT_TEXT, Write, stdout), "A report");
 }
 
 static int PrintDevices(hy_instance_t* instance) {
@@ -109,7 +103,7 @@ static int PrintDevices(hy_instance_t* instance) {
       !Check(hy_enumerate_devices(instance, devices, &device_count), "Listing devices")) {
     return 0;
   }
-  printf("Devices\n");
+  printf("devices\n");
   for (size_t i = 0; i < device_count; ++i) {
     hy_device_t* device;
     hy_device_info info = HY_DEVICE_INFO_INIT;
@@ -146,6 +140,7 @@ static int Winner(const float* scores, double* share) {
 static void PrintDigits(const float* images, const int64_t* labels, const float* scores,
                         size_t count) {
   static const char* const kShades[] = {"  ", "░░", "▒▒", "▓▓", "██"};
+  printf("\ndigits, with what was read and the model's confidence\n");
   for (size_t first = 0; first < count; first += SHOWN_PER_ROW) {
     const size_t end = first + SHOWN_PER_ROW < count ? first + SHOWN_PER_ROW : count;
     printf("\n");
@@ -263,14 +258,14 @@ int main(int argc, char** argv) {
     const double ready_ms = NowMs() - start;
     double first_run_ms = 0;
     status = ReadDigits(session, argv[1], &first_run_ms);
-    if (status != 2 && (!PrintReport(program, HY_REPORT_PLACEMENT, "Placement") ||
-                        !PrintReport(program, HY_REPORT_FUSION, "Fusion groups") ||
-                        !PrintReport(program, HY_REPORT_PHASES, "Time per phase") ||
-                        !PrintReport(program, HY_REPORT_MEMORY, "Memory"))) {
+    if (status != 2 &&
+        (!PrintReport(program, HY_REPORT_PLACEMENT) || !PrintReport(program, HY_REPORT_FUSION) ||
+         !PrintReport(program, HY_REPORT_PHASES) || !PrintReport(program, HY_REPORT_MEMORY))) {
       status = 3;
     }
     printf("\nReady after %.1f ms, first digits after %.1f ms.\n", ready_ms,
            ready_ms + first_run_ms);
+    printf("docs/explain.md says how to read the placement and the fusion groups.\n");
   }
   hy_session_release(session);
   hy_program_release(program);
