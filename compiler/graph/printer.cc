@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/graph/printer.h"
 
+#include <span>
+#include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "compiler/graph/builder.h"
 #include "compiler/graph/tensor.h"
@@ -72,7 +75,36 @@ class SymbolSet {
   std::map<std::string, Expr> symbols_;
 };
 
-void PrintGraph(const Module& module, const Graph& graph, std::string& out) {
+// The entry's nodes, and before their readers those that a pass gave to a segment alone.
+std::vector<NodeId> EntryNodes(const Module& module) {
+  const std::vector<NodeId>& entry = module.entry().nodes;
+  const std::unordered_set<NodeId> known(entry.begin(), entry.end());
+  std::unordered_map<NodeId, std::vector<NodeId>> before;
+  for (const Graph& graph : module.graphs) {
+    if (!graph.is_segment) continue;
+    std::vector<NodeId> added;
+    for (const NodeId id : graph.nodes) {
+      if (!known.contains(id)) {
+        added.push_back(id);
+      } else if (!added.empty()) {
+        std::vector<NodeId>& here = before[id];
+        here.insert(here.end(), added.begin(), added.end());
+        added.clear();
+      }
+    }
+  }
+  std::vector<NodeId> out;
+  for (const NodeId id : entry) {
+    if (const auto found = before.find(id); found != before.end()) {
+      out.insert(out.end(), found->second.begin(), found->second.end());
+    }
+    out.push_back(id);
+  }
+  return out;
+}
+
+void PrintGraph(const Module& module, const Graph& graph, std::span<const NodeId> nodes,
+                std::string& out) {
   out += fmt::format("graph {}(", FormatName(graph.name));
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
     if (i > 0) out += ", ";
@@ -89,7 +121,7 @@ void PrintGraph(const Module& module, const Graph& graph, std::string& out) {
     out += ValueName(module, graph.results[i]);
   }
   out += ") {\n";
-  for (const NodeId node : graph.nodes) {
+  for (const NodeId node : nodes) {
     if (!module.nodes[node].is_dead) out += "  " + PrintNode(module, module.nodes[node]) + "\n";
   }
   out += "}\n";
@@ -213,14 +245,20 @@ Result<std::string> PrintNodeModule(const Module& module, NodeId id) {
   std::string out = SymbolSet(module).Declarations();
   out += fmt::format("graph {}({}) -> ({}) {{\n  {}\n}}\n", entry, parameters,
                      fmt::join(results, ", "), PrintNamed(module, node, operands, results));
-  for (const uint32_t region : regions) PrintGraph(module, module.graphs[region], out);
+  for (const uint32_t region : regions)
+    PrintGraph(module, module.graphs[region], module.graphs[region].nodes, out);
   return out;
 }
 
 std::string PrintModule(const Module& module) {
   std::string out = SymbolSet(module).Declarations();
-  for (const Graph& graph : module.graphs) {
-    if (!graph.is_segment) PrintGraph(module, graph, out);
+  for (size_t i = 0; i < module.graphs.size(); ++i) {
+    const Graph& graph = module.graphs[i];
+    if (i == 0) {
+      PrintGraph(module, graph, EntryNodes(module), out);
+    } else if (!graph.is_segment) {
+      PrintGraph(module, graph, graph.nodes, out);
+    }
   }
   return out;
 }

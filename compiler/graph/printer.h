@@ -13,7 +13,7 @@
 // stand in brackets after the attributes. Symbols are declared where they have other limits than a
 // fresh one. Integer constants of up to 64 elements and others of up to 16 stand in the text; the
 // data of larger ones are named by their content hash and live beside it. Dead nodes are not
-// printed.
+// printed, and of segments only nodes that the entry does not have, in the entry.
 #pragma once
 
 #include <string>

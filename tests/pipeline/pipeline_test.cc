@@ -330,6 +330,12 @@ TEST(PipelineTest, EveryLevelRoundTrips) {
   %b = broadcast %m {shape = [n, 16]} : f32[n, 16] "spread"
   %y = sub %t, %b : f32[n, 16] "shifted"
 }
+)"),
+        // The pass that chooses layouts adds a node: the padded picture.
+        std::string_view(R"(graph main(%x: f32[n, 3, 8, 8], %w: f32[16, 3, 3, 3]) -> (%y) {
+  %c = conv %x, %w {dilations = [1, 1], groups = 1, pads_high = [1, 1], pads_low = [1, 1], strides = [1, 1]} : f32[n, 16, 8, 8] "conv"
+  %y = tanh %c : f32[n, 16, 8, 8] "tanh"
+}
 )")}) {
     const CompileRequest request = RequestFor(text);
     CompileState state;
