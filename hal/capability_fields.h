@@ -173,6 +173,11 @@
   F(int64_t, threads_per_instance, "Hardware threads that share one.")                                     \
   F(int64_t, persisting_bytes, "That kernels may keep data in.")
 
+#define HY_FLEXIBLE_MATRIX_FIELDS(F)                                                                       \
+  F(std::string, shape, "Least MxNxK, whose multiples are products too, inputs -> sums.")          \
+  F(std::string, scope, "Who computes one together: subgroup, workgroup.")                                 \
+  F(int64_t, workgroup_size, "Workitems that the workgroup must have.")
+
 #define HY_NUMA_NODE_FIELDS(F)                                                                             \
   F(int64_t, os_index, "Number that the system uses.")                                                     \
   F(int64_t, memory_bytes, "Of this node.")                                                                \
@@ -212,7 +217,8 @@
   List(Cache, caches, HY_CACHE_FIELDS)                                                                     \
   List(NumaNode, numa_nodes, HY_NUMA_NODE_FIELDS)                                                          \
   List(Heap, heaps, HY_HEAP_FIELDS)                                                                        \
-  List(DtypeSupport, dtypes, HY_DTYPE_FIELDS)
+  List(DtypeSupport, dtypes, HY_DTYPE_FIELDS)                                                              \
+  List(FlexibleMatrix, flexible_matrices, HY_FLEXIBLE_MATRIX_FIELDS)
 
 // What changes while the device is open.
 #define HY_STATE_FIELDS(F)                                                                                 \

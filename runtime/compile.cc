@@ -543,6 +543,7 @@ Result<std::shared_ptr<LoadedProgram>> CompileOnce(const std::shared_ptr<Instanc
     WarnOfUnmatchedWishes(*instance, loaded->program());
   }
   loaded->SetTimingCache(cache);
+  loaded->SetCacheKey(key);
   if (instance->options().on_missing_device != FallbackPolicy::kError) {
     loaded->SetReplanner(
         [instance, later = WithoutCallbacks(asked)] { return Compile(instance, later); });

@@ -47,6 +47,10 @@ class LoadedProgram {
   // Where times of its kernels go; null: nowhere. Before it is shared.
   void SetTimingCache(std::shared_ptr<Cache> cache) { timing_cache_ = std::move(cache); }
   const std::shared_ptr<Cache>& timing_cache() const { return timing_cache_; }
+  // Under which the cache has it: a hash of the model, of the devices with their drivers, of the
+  // options and of this library; 0: not compiled or found by this process. Before it is shared.
+  void SetCacheKey(uint64_t key) { cache_key_ = key; }
+  uint64_t cache_key() const { return cache_key_; }
   // Before it is shared.
   void AddRecord(program::Record record) { program_.records.push_back(std::move(record)); }
 
@@ -84,6 +88,7 @@ class LoadedProgram {
   std::vector<TransferPath> paths_;                 // from, to; of pairs that the program uses
   std::vector<Phase> phases_;
   std::shared_ptr<Cache> timing_cache_;
+  uint64_t cache_key_ = 0;
   Replanner replanner_;
   std::mutex replan_mutex_;  // held while compiling, so that it happens once
   std::shared_ptr<LoadedProgram> replacement_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "runtime/symbol_binding.h"
 
@@ -140,10 +141,11 @@ class Recorder {
     return target;
   }
 
-  void AddCopies(uint32_t device, uint32_t queue, std::vector<Recording::Copy> copies, bool by_host,
-                 std::vector<uint32_t>& waits) {
+  void AddCopies(std::string way, uint32_t device, uint32_t queue,
+                 std::vector<Recording::Copy> copies, bool by_host, std::vector<uint32_t>& waits) {
     if (copies.empty()) return;
     Recording::Step& step = out_->steps.emplace_back();
+    step.way = std::move(way);
     step.device = device;
     step.queue = queue % loaded_.device(device)->queue_count();
     step.copies = std::move(copies);
@@ -154,8 +156,10 @@ class Recorder {
   // Out of the source's memory, between the staging memories, into the target's; each only where
   // the path needs it. The steps follow each other.
   Status RecordTransfers(const program::Block& block, std::vector<uint32_t>& waits) {
+    const auto name = [&](uint32_t d) { return loaded_.program().devices[d].name; };
     std::map<uint32_t, std::vector<Recording::Copy>> out;  // by source device
     std::vector<Recording::Copy> between, in;
+    std::set<std::string> sources;  // of `in`
     for (const program::Command& command : block.commands) {
       hal::CommandRange source = ranges_[command.bindings[0]];
       hal::CommandRange target = ranges_[command.bindings[1]];
@@ -167,11 +171,13 @@ class Recorder {
       const uint32_t from = loaded_.program().DeviceOf(entry_, entry_.buffers[command.bindings[0]]);
       if (from == block.device) {  // streamed weights, page-locked already
         in.push_back({source, target});
+        sources.insert("host");
         continue;
       }
       const TransferPath& path = loaded_.path(from, block.device);
       if (path.is_direct) {
         in.push_back({source, target});
+        sources.insert(name(from));
         continue;
       }
       if (path.stages_out) {
@@ -182,13 +188,17 @@ class Recorder {
       if (path.stages_in) {
         const hal::CommandRange staged = TakeStaging(block.device, source.size_bytes);
         in.push_back({staged, target});
+        sources.insert("host");
         target = staged;
       }
       between.push_back({source, target});
     }
-    for (auto& [from, copies] : out) AddCopies(from, block.queue, std::move(copies), false, waits);
-    AddCopies(CopyingDevice(block.device), block.queue, std::move(between), true, waits);
-    AddCopies(block.device, block.queue, std::move(in), false, waits);
+    for (auto& [from, copies] : out)
+      AddCopies(name(from) + " -> host", from, block.queue, std::move(copies), false, waits);
+    AddCopies("host -> host", CopyingDevice(block.device), block.queue, std::move(between), true,
+              waits);
+    AddCopies(fmt::format("{} -> {}", fmt::join(sources, "+"), name(block.device)), block.device,
+              block.queue, std::move(in), false, waits);
     return OkStatus();
   }
 

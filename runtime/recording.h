@@ -34,6 +34,8 @@ struct Recording {
     std::vector<hal::CommandRange> interpret_ranges;  // slots or constants, per binding
     std::vector<std::vector<int64_t>> interpret_dims;
     std::vector<Copy> copies;
+    std::string
+        way;  // of the copies, for profiles: "cpu:0 -> host", "host -> cuda:0", "host -> host"
     bool host_copies = false;
     std::vector<uint32_t> waits;  // steps that must be done first
   };
@@ -58,7 +60,8 @@ struct Recording {
 Result<const program::Entry*> SelectEntry(const program::Program& program,
                                           std::span<const int64_t> symbols);
 
-// One step holds as many commands as follow each other on a queue, or one, so that each can be timed.
+// One step holds as many commands as follow each other on a queue, or one, so that each can be
+// timed.
 enum class StepSize : uint8_t { kMany, kOneCommand };
 
 // Evaluates and records. OUT_OF_RANGE when a size overflows or a range leaves its storage.

@@ -76,6 +76,7 @@ class Reporter {
     if (all || kind == ReportKind::kSchedule) json["schedules"] = RecordsJson("schedule");
     if (all || kind == ReportKind::kMemory) json["memory"] = MemoryJson();
     if (all || kind == ReportKind::kPhases) {
+      if (loaded_.cache_key() != 0) json["cache_key"] = fmt::format("{:016x}", loaded_.cache_key());
       json["phases"] = Json::array();
       for (const Phase& phase : loaded_.phases()) {
         json["phases"].push_back({{"phase", phase.name}, {"seconds", phase.seconds}});

@@ -117,7 +117,7 @@ void RunProfile::AddStep(const Recording& recording, uint32_t index, int64_t sta
   out.device_ns = device_ns;
   if (!step.copies.empty()) {
     out.kind = TimedKind::kTransfer;
-    out.label = step.host_copies ? "between memories" : "between a device and the host";
+    out.label = step.way;
     out.bytes = 0;
     for (const Recording::Copy& copy : step.copies) out.bytes += copy.target.size_bytes;
   } else if (const program::Command* command = CommandOf(step)) {

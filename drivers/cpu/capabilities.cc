@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "drivers/cpu/buffer.h"
 #include "drivers/cpu/cgroup.h"
+#include "drivers/cpu/code_name.h"
 #include "drivers/cpu/image.h"
 
 namespace halyard::drivers::cpu {
@@ -53,6 +54,7 @@ void DescribeIdentity(const CpuId& id, const SystemFiles& files, hal::Identity* 
         fmt::format("family {} model {} stepping {}", id.family, id.model, id.stepping),
         Source::kApi};
   }
+  SetIfText(&out->chip, CodeNameOf(id), Source::kTable);
   // Of the machine's own identity, which is not to be told; there is one CPU device per machine.
   if (const std::string machine = files.FirstLine("/etc/machine-id"); !machine.empty()) {
     out->uuid = {fmt::format("{:016x}", HashString(machine)), Source::kOs};
@@ -205,6 +207,7 @@ hal::Capabilities DescribeCpu(const CpuDescription& cpu, const SystemFiles& file
                                      cpu.options.link_latency_us),
                          Source::kTable};
     out.identity.uuid = {};
+    out.identity.chip = {};
   } else if (cpu.options.speed_percent != 100) {
     // Its measurements are not those of the processor.
     out.identity.name.value += fmt::format(" (speed {}%)", cpu.options.speed_percent);

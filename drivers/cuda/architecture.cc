@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "hal/known_boards.h"
 
 namespace halyard::drivers::cuda {
 namespace {
@@ -145,6 +146,13 @@ void DescribeArchitecture(int64_t capability, hal::Capabilities* out) {
                    (out->memory.bus_bits.ValueOr(0) + kBitsOfStack - 1) / kBitsOfStack);
     SetUnlessKnown(&out->partition.mig_instance_max, int64_t{chip.mig_instances});
     out->memory.kind = {chip.memory, Source::kTable};
+  }
+  // Beside its capability, where the driver tells the numbers of the board.
+  if (const hal::KnownBoard* board = hal::FindKnownBoard(out->identity.model_id.ValueOr(""))) {
+    out->identity.chip = {board->chip, Source::kTable};
+    out->memory.kind = {board->memory_kind, Source::kTable};
+    SetUnlessKnown(&compute.gpc_count_of_chip, board->gpc_count_of_chip);
+    SetUnlessKnown(&compute.tpcs_per_gpc_of_chip, board->tpcs_per_gpc_of_chip);
   }
   for (const Product& product : kProducts) {
     if (product.capability != capability || product.units != compute.unit_count.ValueOr(0))

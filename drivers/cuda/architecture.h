@@ -10,7 +10,8 @@
 
 namespace halyard::drivers::cuda {
 
-// Fills what the table knows of `compute_capability` (90 for 9.0); what was told by the API stays.
+// Fills what the tables know of `compute_capability` (90 for 9.0), and of the board where its numbers
+// are known (hal/known_boards.h); what was told by the API stays.
 // Rates follow from lanes, units and clocks, so those come first.
 void DescribeArchitecture(int64_t compute_capability, hal::Capabilities* out);
 

@@ -7,6 +7,7 @@
 #include "drivers/vulkan/buffer.h"
 #include "drivers/vulkan/executable.h"
 #include "drivers/vulkan/exit_guard.h"
+#include "hal/known_boards.h"
 #include "hal/pci.h"
 
 namespace halyard::drivers::vulkan {
@@ -338,6 +339,47 @@ void DescribeMatrixShapes(const PhysicalDevice& device, std::vector<hal::MatrixS
   }
 }
 
+void DescribeFlexibleMatrices(const PhysicalDevice& device, std::vector<hal::FlexibleMatrix>* out) {
+  for (const VkCooperativeMatrixFlexibleDimensionsPropertiesNV& row : device.flexible_shapes) {
+    const std::string input = DtypeOf(row.AType), output = DtypeOf(row.ResultType);
+    if (row.saturatingAccumulation || input.empty() || output.empty() || row.AType != row.BType ||
+        row.CType != row.ResultType) {
+      continue;
+    }
+    hal::FlexibleMatrix added;
+    added.shape = {fmt::format("{}x{}x{} {} -> {}", row.MGranularity, row.NGranularity,
+                               row.KGranularity, input, output),
+                   Source::kApi};
+    added.scope = {row.scope == VK_SCOPE_WORKGROUP_KHR  ? "workgroup"
+                   : row.scope == VK_SCOPE_SUBGROUP_KHR ? "subgroup"
+                                                        : "other",
+                   Source::kApi};
+    // 0 of a subgroup, which stands in a workgroup of any size.
+    hal::SetIfPositive(&added.workgroup_size, row.workgroupInvocations, Source::kApi);
+    out->push_back(std::move(added));
+  }
+}
+
+// The silicon of a board, of which Vulkan tells nothing but the PCI numbers.
+void DescribeChip(const PhysicalDevice& device, hal::Capabilities* out) {
+  if (device.is_cpu()) return;  // its caches are the processor's
+  const hal::KnownBoard* board = hal::FindKnownBoard(out->identity.model_id.value);
+  if (!board) {
+    out->notes.push_back(
+        fmt::format("The chip and the size of its second-level cache are unknown: Vulkan tells "
+                    "neither, and the table has no board {}.",
+                    out->identity.model_id.value));
+    return;
+  }
+  out->identity.chip = {board->chip, Source::kTable};
+  out->memory.kind = {board->memory_kind, Source::kTable};
+  hal::Cache l2;
+  l2.level = {2, Source::kTable};
+  l2.size_bytes = {board->l2_bytes, Source::kTable};
+  l2.instance_count = {1, Source::kTable};
+  out->caches.push_back(std::move(l2));
+}
+
 void DescribeMemory(const DeviceHandle& device, const MemoryPools& pools, int64_t limit_bytes,
                     hal::Memory* out) {
   const PhysicalDevice& physical = *device.physical;
@@ -380,7 +422,9 @@ hal::Capabilities DescribeVulkan(const DeviceHandle& device, const MemoryPools& 
   hal::Capabilities out;
   DescribeIdentity(physical, &out.identity);
   DescribeCompute(device, &out.compute);
+  DescribeChip(physical, &out);
   DescribeMatrixShapes(physical, &out.matrix_shapes);
+  DescribeFlexibleMatrices(physical, &out.flexible_matrices);
   DescribeMemory(device, memory, memory_limit_bytes, &out.memory);
   DescribeNumerics(device, &out.numerics);
   DescribeDtypes(device, &out.dtypes);

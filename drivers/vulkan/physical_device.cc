@@ -21,19 +21,34 @@ constexpr const char* kExtensions[] = {
     VK_EXT_DEVICE_FAULT_EXTENSION_NAME,
 };
 
-void QueryMatrixShapes(PhysicalDevice* device) {
-  if (!device->features.matrix.cooperativeMatrix) return;
-  // volk of the packaged version does not know the function.
-  auto query =
-      reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(vkGetInstanceProcAddr(
-          volkGetLoadedInstance(), "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
+// What a function of an extension answers that lists products; the packaged volk does not know
+// them.
+template <typename Properties>
+std::vector<Properties> ListProducts(VkPhysicalDevice handle, const char* function,
+                                     VkStructureType type) {
+  using Query = VkResult(VKAPI_PTR*)(VkPhysicalDevice, uint32_t*, Properties*);
+  auto query = reinterpret_cast<Query>(vkGetInstanceProcAddr(volkGetLoadedInstance(), function));
   uint32_t count = 0;
-  if (!query || query(device->handle, &count, nullptr) != VK_SUCCESS) return;
-  VkCooperativeMatrixPropertiesKHR empty = {};
-  empty.sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR;
-  device->matrix_shapes.assign(count, empty);
-  if (query(device->handle, &count, device->matrix_shapes.data()) < VK_SUCCESS) count = 0;
-  device->matrix_shapes.resize(count);
+  if (!query || query(handle, &count, nullptr) != VK_SUCCESS) return {};
+  Properties empty = {};
+  empty.sType = type;
+  std::vector<Properties> products(count, empty);
+  if (query(handle, &count, products.data()) < VK_SUCCESS) count = 0;
+  products.resize(count);
+  return products;
+}
+
+void QueryMatrixShapes(PhysicalDevice* device) {
+  if (device->features.matrix.cooperativeMatrix) {
+    device->matrix_shapes = ListProducts<VkCooperativeMatrixPropertiesKHR>(
+        device->handle, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR",
+        VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR);
+  }
+  if (device->features.matrix2.cooperativeMatrixFlexibleDimensions) {
+    device->flexible_shapes = ListProducts<VkCooperativeMatrixFlexibleDimensionsPropertiesNV>(
+        device->handle, "vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV",
+        VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_FLEXIBLE_DIMENSIONS_PROPERTIES_NV);
+  }
 }
 
 void QueryProperties(PhysicalDevice* device) {

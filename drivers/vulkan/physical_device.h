@@ -68,6 +68,7 @@ struct PhysicalDevice {
   std::string pci_address;  // "0000:3b:00.0"; empty when unknown
   Features features;        // what it offers
   std::vector<VkCooperativeMatrixPropertiesKHR> matrix_shapes;
+  std::vector<VkCooperativeMatrixFlexibleDimensionsPropertiesNV> flexible_shapes;
 
   std::string_view name() const { return properties.deviceName; }
   bool Has(std::string_view extension) const;

@@ -22,6 +22,7 @@ std::mutex first_probe_mutex;
 std::string ProbeAtFirstUse(const FirstProbeJob& job) {
   const int64_t milliseconds = EnvInt(EnvVar::kFirstProbe);
   if (job.devices.size() < 2 || job.cache_folder.empty() || milliseconds == 0) return "";
+  if (!Cache::Open(job.cache_folder).ok()) return "";  // it could not be kept
   const std::lock_guard lock(first_probe_mutex);
   const Result<ProbeReport> stored = LoadProbes(job.cache_folder);
   if (!stored.ok()) return "";

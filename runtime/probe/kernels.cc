@@ -121,8 +121,7 @@ Status ProbeHostBandwidth(Prober& prober) {
 std::vector<LevelSize> DeviceLevels(const Prober& prober) {
   std::vector<LevelSize> levels;
   const hal::Capabilities& capabilities = prober.device().capabilities();
-  // Where the API tells no sizes, a set that every discrete GPU of these years keeps in its cache.
-  int64_t cache_bytes = 0;
+  int64_t cache_bytes = 0;  // of the second level; where nobody knows its size there is no such set
   for (const hal::Cache& cache : capabilities.caches) {
     if (cache.level.ValueOr(0) == 2) cache_bytes = cache.size_bytes.ValueOr(0);
   }

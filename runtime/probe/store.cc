@@ -2,6 +2,7 @@
 #include "runtime/probe/store.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/output_file.h"
 #include "base/regular_file.h"
@@ -40,6 +41,8 @@ void AddProbe(ProbeReport& stored, const DeviceProbe& probe) {
 }  // namespace
 
 Result<ProbeReport> LoadProbes(const std::string& cache_folder) {
+  std::error_code error;  // who only reads makes no folder
+  if (!std::filesystem::exists(cache_folder, error) && !error) return ProbeReport();
   HY_TRY(Cache::Open(cache_folder));
   auto text = ReadText(PathOf(cache_folder));
   if (!text.ok()) {
@@ -53,6 +56,7 @@ Result<ProbeReport> LoadProbes(const std::string& cache_folder) {
 
 Result<ProbeReport> StoreProbes(const std::string& cache_folder, const ProbeReport& report,
                                 std::vector<std::string>* notes) {
+  HY_TRY(Cache::Open(cache_folder));
   ProbeReport stored;
   // A damaged file is replaced.
   if (auto old = LoadProbes(cache_folder); old.ok()) {
@@ -96,7 +100,9 @@ Result<ProbeReport> ProbeOrLoad(std::span<const Ref<hal::Device>> devices, Probe
     } else {
       notes->push_back(loaded.status().ToLine());
     }
-    if (auto cache = Cache::Open(cache_folder); cache.ok()) options.cache = std::move(*cache);
+    if (!options.stored_only) {
+      if (auto cache = Cache::Open(cache_folder); cache.ok()) options.cache = std::move(*cache);
+    }
   }
   uint32_t wanted = options.with_kernels ? kAllParts : uint32_t{kCopies};
   if (options.stored_only) wanted = 0;  // what there is

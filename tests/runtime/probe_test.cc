@@ -178,6 +178,9 @@ TEST_F(ProbeTest, DamagedReportsAreRefused) {
 
 TEST_F(ProbeTest, StoreCountsSnapshotsAndReplacesDamage) {
   EXPECT_EQ(LoadProbes(folder_)->snapshot, 0u);
+  // Reading what is not there makes no folder.
+  EXPECT_EQ(LoadProbes(folder_ + "/none")->snapshot, 0u);
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/none"));
   EXPECT_EQ(StoreProbes(folder_, SampleReport())->snapshot, 1u);
   ProbeReport other = SampleReport();
   other.devices[0].path = "gpu:1";

@@ -93,6 +93,41 @@ def check_rivals(run, standin):
     assert "\nOther libraries on the same inputs, in turn with Halyard:\n" in text and "| cpu:0 | oneDNN " in text, text
 
 
+def check_cold(run):
+    """--cold-cache: what was read and written before each run, and nothing that it would spoil."""
+    arguments = ["--op", "matmul", "--shape", "64x48x32", "--no-tune", "--runs", "20", "--warm-up", "0", "--cold-cache"]
+    done = run(*arguments, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    [row] = json.loads(done.stdout)["rows"]
+    [flushed] = row["cold_cache"]
+    assert flushed["device"] == "cpu:0" and flushed["bytes"] >= 2 * flushed.get("cache_bytes", 64 << 20), flushed
+    assert row["latency"]["count"] == 20 and row["profile"]["groups"], row
+    assert not {"throughput", "per_run", "rivals", "rates"} & set(row), row.keys()
+    text = run(*arguments).stdout
+    assert "- cold: before each timed run cpu:0 read and wrote " in text, text
+    for more, part in [(["--rate", "5"], "it takes no --rate"), (["--fail-if", "throughput<1"], "--cold-cache leaves out")]:
+        done = run(*arguments, *more)
+        assert done.returncode == 1 and part in done.stderr, (more, done.stderr)
+
+
+def check_cache(run):
+    """The key of a program is its own, and what no cache gave is not called warm."""
+    def row_of(*arguments, **env):
+        done = run("--op", "add", "--no-tune", "--runs", "3", "--warm-up", "0", "--seconds", "0.02", "--no-rivals", "--no-profile",
+                   "-o", "json", *arguments, **env)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["rows"][0]
+
+    first, again, other = row_of("--shape", "77"), row_of("--shape", "77"), row_of("--shape", "78")
+    keys = [row["identity"]["cache_key"] for row in (first, again, other)]
+    assert keys[0] == keys[1] != keys[2] and all(re.fullmatch("[0-9a-f]{16}", key) for key in keys), keys
+    for row in (first, again):
+        assert row["phases"]["first_output_warm"] > row["phases"]["warm_open"] > 0, row["phases"]
+    without = row_of("--shape", "77", HALYARD_CACHE_DIR="off")
+    assert without["identity"]["cache_key"] == keys[0] and without["phases"]["compile"] > 0, without
+    assert not {"warm_open", "first_output_warm"} & set(without["phases"]), without["phases"]
+
+
 def main():
     halyard, standin = sys.argv[1:3]
     failures = 0
@@ -122,6 +157,8 @@ def main():
                 failures += 1
                 print(f"{op}: the row is called '{row['model']}'")
         check_rivals(run, standin)
+        check_cold(run)
+        check_cache(run)
         for arguments, part in [(["--op", "fft", "--shape", "8"], "there are: matmul, conv"),
                                 (["--op", "matmul", "--shape", "8x8"], "MxNxK"),
                                 (["--op", "matmul", "--shape", "8x8x0"], "8x8x0"),

@@ -19,6 +19,11 @@ Json Probes() {
       {"kind": "stream", "level": "L2", "bytes": 1e6, "rate": 7e10, "seconds": {"median": 1}},
       {"kind": "triad", "level": "L2", "bytes": 1e6, "rate": 1e11, "seconds": {"median": 1}},
       {"kind": "triad", "level": "memory", "bytes": 1e8, "rate": 1e10, "seconds": {"median": 1}},
+      {"kind": "copy", "from": "pinned", "to": "device", "bytes": 4096, "rate": 1e9, "seconds": {"median": 1}},
+      {"kind": "copy", "from": "pinned", "to": "device", "bytes": 1e8, "rate": 5e10, "seconds": {"median": 1}},
+      {"kind": "copy", "from": "device", "to": "pinned", "bytes": 1e8, "rate": 4e10, "seconds": {"median": 1}},
+      {"kind": "copy", "from": "pageable", "to": "device", "bytes": 1e8, "rate": 1e10, "seconds": {"median": 1}},
+      {"kind": "copy", "from": "device", "to": "gpu:1", "bytes": 1e8, "rate": 2e11, "seconds": {"median": 1}},
       {"kind": "dispatch", "seconds": {"median": 2e-6}}]}]})");
 }
 
@@ -110,6 +115,73 @@ TEST(BenchProfile, TheSplitAddsUpToTheRun) {
   fast["profile"]["groups"][0]["roof"]["share"] = 1.2;
   EXPECT_THAT(FormatProfile(fast),
               testing::HasSubstr("More than 100% of a roof: the probe is older"));
+}
+
+// Against the best rate that the probe saw on the same way: of callers' memory, through page-locked
+// memory of the host, and straight between devices.
+TEST(BenchProfile, CopiesAreSetAgainstTheirLinks) {
+  std::vector<ProfiledRun> runs(1);
+  runs[0].seconds = 20;
+  runs[0].commands = {
+      Command("x", "input", 0, 1, 2, -1), Command("host -> gpu:0", "transfer", 2, 2, 4, -1),
+      Command("gpu:0 -> host", "transfer", 4, 4, 8, -1),
+      Command("gpu:0 -> gpu:1", "transfer", 8, 8, 9, -1), Command("y", "output", 9, 9, 10, -1)};
+  runs[0].commands[0].bytes = 5e9;       // 1 s of the copy's 2, as 1 s is submission
+  runs[0].commands[1].bytes = 5e10;      // half of what the link gives
+  runs[0].commands[2].bytes = 4e10;      // a quarter
+  runs[0].commands[3].bytes = 2e11;      // all
+  runs[0].commands[3].device = "gpu:1";  // whose probe does not have it
+  runs[0].commands[4].bytes = 1;         // no such reading
+  const Json profile =
+      SummarizeProfile(runs, 10, [](const std::string& path) { return ReadRoofs(Probes(), path); });
+  std::map<std::string, double> shares;
+  for (const Json& group : profile["groups"]) {
+    if (group.contains("link")) shares[group["label"]] = group["link"]["share"];
+  }
+  EXPECT_THAT(shares, testing::ElementsAre(testing::Pair("gpu:0 -> gpu:1", testing::DoubleEq(1)),
+                                           testing::Pair("gpu:0 -> host", testing::DoubleEq(0.25)),
+                                           testing::Pair("host -> gpu:0", testing::DoubleEq(0.5)),
+                                           testing::Pair("x", testing::DoubleEq(0.5))));
+  EXPECT_DOUBLE_EQ(profile["link_shares"]["inter_device"], (1 + 1 + 1) / 7.0);
+  EXPECT_DOUBLE_EQ(profile["link_shares"]["copies_in"], 0.5);
+  EXPECT_FALSE(profile["link_shares"].contains("copies_out")) << "nobody measured it";
+  const std::string text =
+      FormatProfile({{"model", "m"}, {"device", "gpu:0"}, {"profile", profile}});
+  EXPECT_THAT(text, testing::HasSubstr("| 7.000 s, 35% (43% of the link's peak) |"));
+  EXPECT_THAT(text, testing::HasSubstr("| 25% | link |"));
+}
+
+// Twelve dispatches; launching takes the host as long for each.
+std::vector<ProfiledRun> RunsByClocks(double host_per_device, double noise) {
+  std::vector<ProfiledRun> runs(3);
+  for (ProfiledRun& run : runs) {
+    for (int i = 0; i < 12; ++i) {
+      const double device = 1e-6 * (i + 1), off = i % 2 == 0 ? noise : -noise;
+      run.commands.push_back(Command(("k" + std::to_string(i)).c_str(), "dispatch", 0, 1e-6,
+                                     9e-6 + host_per_device * device + off, device));
+      run.seconds += run.commands.back().end_s;
+    }
+  }
+  return runs;
+}
+
+TEST(BenchProfile, ClocksOfDevicesAreSetAgainstTheHosts) {
+  const auto clocks_of = [](const std::vector<ProfiledRun>& runs) {
+    return SummarizeProfile(runs, 1, [](const std::string&) { return Roofs(); })["clocks"];
+  };
+  Json clocks = clocks_of(RunsByClocks(1.2, 0));
+  EXPECT_NEAR(clocks["gpu:0"]["ratio"].get<double>(), 1.2, 1e-9);
+  EXPECT_EQ(clocks["gpu:0"]["commands"], 12);
+  clocks = clocks_of(RunsByClocks(1, 2e-8));
+  EXPECT_NEAR(clocks["gpu:0"]["ratio"].get<double>(), 1, clocks["gpu:0"]["error"].get<double>());
+  EXPECT_TRUE(clocks_of(RunsByClocks(1, 2e-6)).empty()) << "the host's noise leaves it open";
+  std::vector<ProfiledRun> few = RunsByClocks(1.2, 0);
+  for (ProfiledRun& run : few) run.commands.resize(5);
+  EXPECT_TRUE(clocks_of(few).empty());
+  for (ProfiledRun& run : few = RunsByClocks(1.2, 0)) {
+    for (ProfiledCommand& command : run.commands) command.device = "cpu:0";
+  }
+  EXPECT_TRUE(clocks_of(few).empty()) << "the host's own clock";
 }
 
 TEST(BenchProfile, WithoutProbesItSaysSo) {

@@ -11,8 +11,11 @@ namespace halyard {
 namespace {
 
 TEST_F(CommandTest, Devices) {
-  EXPECT_THAT(Run("devices"), testing::HasSubstr("cpu:0"));
+  // The drivers, then a line for each device below the names of its columns, then all of each.
+  const std::string text = Run("devices cpu:0");
   EXPECT_EQ(status_, 0);
+  EXPECT_THAT(text, testing::ContainsRegex("\n\ndevice +name +driver +units +memory +its bandwidth "
+                                           "+f32 +16-bit products\ncpu:0 [^\n]+\n\ncpu:0\n"));
   EXPECT_THAT(Run("devices --json"), testing::HasSubstr("\"compute.unit_count\""));
   EXPECT_EQ(status_, 0);
   ExpectError(Run("devices cpu:77"), 3, "cpu:77");

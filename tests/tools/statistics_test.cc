@@ -222,6 +222,52 @@ TEST(BenchReport, SaysWhatWasMeasuredAndWhatARunCosts) {
               testing::Not(testing::HasSubstr("Beside the time of a run")));
 }
 
+// What the profile says of where the time goes, and of the device's clock.
+TEST(BenchReport, VerdictsOfTheProfile) {
+  Json profile = {{"seconds", 10.0},
+                  {"split", {{"copies_in", 1.5}, {"copies_out", 1.0}, {"inter_device", 1.9}}},
+                  {"groups",
+                   {{{"kind", "dispatch"},
+                     {"seconds", 2.0},
+                     {"dispatches", 40},
+                     {"roof", {{"bound", "dispatch"}}}},
+                    {{"kind", "dispatch"},
+                     {"seconds", 6.0},
+                     {"dispatches", 2},
+                     {"roof", {{"bound", "memory"}}}}}},
+                  {"clocks", {{"cuda:0", {{"ratio", 1.04}, {"error", 0.001}, {"commands", 9}}}}}};
+  const auto verdicts = [&] { return Verdicts({{"profile", profile}}); };
+  EXPECT_THAT(verdicts(),
+              testing::ElementsAre("copy-bound: inputs and outputs take 25% of a run (2.500 s)",
+                                   "dispatch-bound: 25% of the time of 42 dispatches is in kernels "
+                                   "that take less than starting them"));
+  profile["split"] = {{"copies_in", 1.9}, {"copies_out", 0.0}, {"inter_device", 3.0}};
+  profile["groups"][0]["seconds"] = 1.0;
+  EXPECT_THAT(
+      verdicts(),
+      testing::ElementsAre("transfer-bound: copies between devices take 30% of a run (3.000 s)"));
+  profile["split"] = Json::object();
+  // More than 5 %, and than the fit leaves open.
+  profile["clocks"]["cuda:0"]["ratio"] = 0.9;
+  EXPECT_THAT(verdicts(),
+              testing::ElementsAre(testing::StartsWith(
+                  "clocks differ: a second of the clock of cuda:0 is 0.90 s of the host's")));
+  profile["clocks"]["cuda:0"]["error"] = 0.05;
+  EXPECT_THAT(verdicts(), testing::IsEmpty());
+}
+
+TEST(BenchReport, ColdRunsSayWhatWasSwept) {
+  const Json row = {{"cold_cache",
+                     {{{"device", "cuda:0"}, {"bytes", 128 << 20}, {"cache_bytes", 60 << 20}},
+                      {{"device", "vulkan:1"}, {"bytes", 256 << 20}}}}};
+  EXPECT_THAT(
+      Verdicts(row),
+      testing::ElementsAre("cold: before each timed run cuda:0 read and wrote 128.0 MiB each, "
+                           "against 60.0 MiB of its last cache",
+                           "cold: before each timed run vulkan:1 read and wrote 256.0 MiB each, "
+                           "its cache being of unknown size"));
+}
+
 Json RowIn(Json device) {
   return {{"model", "m.onnx"}, {"device", "cpu:0"}, {"conditions", {std::move(device)}}};
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <functional>
 #include <map>
@@ -270,6 +271,11 @@ int Bench(const BenchArguments& options, const CLI::App& command) {
                   options.bench.seconds, kMostArrivals);
     throw CommandError(kWrongUsage, text);
   }
+  if (options.bench.cold_cache && !options.bench.rates.empty()) {
+    throw CommandError(kWrongUsage,
+                       "--cold-cache empties the caches before each run, one after the "
+                       "other; it takes no --rate");
+  }
   KeepFilesApart(options);
   std::vector<Condition> conditions;
   for (const std::string& text : options.fail_if) {
@@ -278,6 +284,8 @@ int Bench(const BenchArguments& options, const CLI::App& command) {
     const auto needs = [&](const char* what) {
       return CommandError(kWrongUsage, "--fail-if '" + text + "': '" + metric + "' needs " + what);
     };
+    if (metric == "throughput" && options.bench.cold_cache)
+      throw needs("runs/s, which --cold-cache leaves out");
     if (metric == "missed" && options.bench.rates.empty()) throw needs("--rate");
     if (metric.ends_with("_error") && options.bench.no_check)
       throw needs("the comparison that --no-check leaves out");
@@ -379,11 +387,14 @@ Run AddBenchCommand(CLI::App& app) {
   command->add_option("--dtype", options->dtype, "Of --op: f32, f16, bf16 or f64 (f32)");
   options->model.for_models = {
       command
-          ->add_option("--precision", options->precisions,
-                       "as-given or fp16, or both, each a row (as-given)")
-          ->delimiter(',')
+          ->add_option_function<std::vector<std::string>>(
+              "--precision",
+              [options](const std::vector<std::string>& lists) {
+                options->precisions = ItemsOf(lists);
+              },
+              "as-given or fp16, or both, each a row (as-given)")
           ->allow_extra_args(false)
-          ->check(IsOneOf({"as-given", "fp16"})),
+          ->check(IsListOf(IsOneOf({"as-given", "fp16"}))),
       command->add_flag("--no-tune", options->model.no_tune,
                         "Take the schedules that the model of costs prefers"),
       command->add_flag("--replan", options->model.replan,
@@ -400,10 +411,19 @@ Run AddBenchCommand(CLI::App& app) {
   command->add_option("--concurrency", options->bench.concurrency, "Sessions of the throughput (2)")
       ->check(IsWhole(1, 64));
   command
-      ->add_option("--rate", options->bench.rates,
-                   "Latency with runs due at random, so many a second, such as 50 or 10,20,50")
-      ->delimiter(',')
-      ->check(IsNumber(0.001, 1e6));
+      ->add_option_function<std::vector<std::string>>(
+          "--rate",
+          [options](const std::vector<std::string>& lists) {
+            for (const std::string& item : ItemsOf(lists))
+              options->bench.rates.push_back(std::strtod(item.c_str(), nullptr));
+          },
+          "Latency with runs due at random, so many a second, such as 50 or 10,20,50")
+      ->allow_extra_args(false)
+      ->check(IsListOf(IsNumber(0.001, 1e6)));
+  command->add_flag(
+      "--cold-cache", options->bench.cold_cache,
+      "Before each timed run read and write more memory than the caches of the devices "
+      "hold; leaves out runs/s and other libraries");
   command->add_flag("--no-check", options->bench.no_check,
                     "Time without comparing the outputs with those of cpu:0");
   command->add_flag("--no-profile", options->bench.no_profile,

@@ -109,6 +109,8 @@ Json IdentityJson(const std::string& path, const hy::Program& program,
       if (const auto opset = OpsetOf(*bytes)) json["opset"] = *opset;
     }
   }
+  const Json phases = Json::parse(program.Report(HY_REPORT_PHASES, HY_FORMAT_JSON));
+  if (phases.contains("cache_key")) json["cache_key"] = phases["cache_key"];
   json["inputs"] = TensorsJson(program, HY_IO_INPUT, inputs);
   json["outputs"] = TensorsJson(program, HY_IO_OUTPUT, outputs);
   return json;
@@ -135,6 +137,14 @@ RowPlacement PlacementOf(const hy::Program& program) {
     out.json["fallbacks"].push_back(record.at("text"));
   out.fallbacks = static_cast<int>(report.at("fallbacks").size());
   return out;
+}
+
+bool IsFromCache(const hy::Program& program) {
+  const Json report = Json::parse(program.Report(HY_REPORT_PHASES, HY_FORMAT_JSON));
+  for (const Json& phase : report["phases"]) {
+    if (phase["phase"] == "open compiler") return false;
+  }
+  return true;
 }
 
 double LoadSeconds(const hy::Program& program) {

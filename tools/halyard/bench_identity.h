@@ -18,8 +18,9 @@ using Json = nlohmann::ordered_json;
 // such file.
 std::optional<int64_t> OpsetOf(std::string_view onnx);
 
-// file_hash (of the file that is named, without external data), opset, inputs, outputs: name, dtype
-// and dims of each as it ran. Without a file, as of an op, the first two are missing.
+// file_hash (of the file that is named, without external data), opset, cache_key (which the
+// library's cache of compiled programs has it under), inputs, outputs: name, dtype and dims of each
+// as it ran. Without a file, as of an op, the first two are missing; of a program file the key.
 Json IdentityJson(const std::string& path, const hy::Program& program,
                   const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
 
@@ -30,6 +31,10 @@ struct RowPlacement {
   Json json;  // devices with their counts of commands, transfers, fallbacks with their reasons
 };
 RowPlacement PlacementOf(const hy::Program& program);
+
+// Of a program that was not loaded from a program file: it came from the cache and was not
+// compiled.
+bool IsFromCache(const hy::Program& program);
 
 // What loading the program took, the constants included, from its report of phases; 0: not told.
 double LoadSeconds(const hy::Program& program);

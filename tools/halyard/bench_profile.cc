@@ -15,6 +15,8 @@ namespace halyard::tools {
 namespace {
 
 constexpr size_t kShownGroups = 12;
+constexpr size_t kFewestClockPoints = 8;
+constexpr double kOpenClock = 0.05;
 constexpr double kAboveRoof = 1.005;  // shares that are printed as more than 100%
 
 // What the device did of a command, as far as anybody tells.
@@ -86,6 +88,86 @@ std::vector<Group> GroupsOf(const std::vector<ProfiledRun>& runs) {
   return groups;
 }
 
+// The measured peak of the link that a group copies over; 0: no such group, or not measured. What
+// callers give and take is ordinary memory; transfers stage in page-locked memory of the host.
+double LinkPeak(const Group& group,
+                const std::function<const Roofs&(const std::string&)>& roofs_of) {
+  std::string device = group.device, way;
+  if (group.kind == "input") {
+    way = "pageable -> device";
+  } else if (group.kind == "output") {
+    way = "device -> pageable";
+  } else if (group.kind == "transfer") {
+    const size_t arrow = group.label.find(" -> ");
+    if (arrow == group.label.npos) return 0;
+    const std::string from = group.label.substr(0, arrow), to = group.label.substr(arrow + 4);
+    if (from == "host") {
+      way = "pinned -> device";
+    } else if (to == "host") {
+      way = "device -> pinned";
+    } else {  // direct; the probe of the source has it
+      device = from;
+      way = "device -> " + to;
+    }
+  } else {
+    return 0;
+  }
+  const Roofs& roofs = roofs_of(device);
+  const auto found = roofs.copy_bytes_per_s.find(way);
+  return found == roofs.copy_bytes_per_s.end() ? 0 : found->second;
+}
+
+// What host and device say of the same dispatches differs by the launch and the wait, which are
+// alike for all of them, and by the speeds of the two clocks: the slope of a line through them.
+// Nothing where so few or so equal dispatches leave it open by more than kOpenClock.
+Json ClocksOf(const std::vector<ProfiledRun>& runs) {
+  struct Points {
+    std::vector<double> device, host;
+  };
+  std::map<std::string, Points> points;
+  for (size_t i = 0; i < runs[0].commands.size(); ++i) {
+    const ProfiledCommand& first = runs[0].commands[i];
+    // A CPU's commands are timed by the host's clock.
+    if (first.kind != "dispatch" || first.device.starts_with("cpu:")) continue;
+    std::vector<double> device, host;
+    for (const ProfiledRun& run : runs) {
+      if (i >= run.commands.size() || run.commands[i].label != first.label) continue;
+      const ProfiledCommand& command = run.commands[i];
+      if (command.device_s <= 0) continue;
+      device.push_back(command.device_s);
+      host.push_back(command.end_s - command.start_s);
+    }
+    if (device.size() < runs.size()) continue;
+    points[first.device].device.push_back(MedianOf(device));
+    points[first.device].host.push_back(MedianOf(host));
+  }
+  Json clocks = Json::object();
+  for (const auto& [device, p] : points) {
+    const size_t n = p.device.size();
+    if (n < kFewestClockPoints) continue;
+    const auto count = static_cast<double>(n);
+    double mean_x = 0, mean_y = 0, xx = 0, xy = 0, residual = 0;
+    for (size_t i = 0; i < n; ++i) {
+      mean_x += p.device[i] / count;
+      mean_y += p.host[i] / count;
+    }
+    for (size_t i = 0; i < n; ++i) {
+      xx += (p.device[i] - mean_x) * (p.device[i] - mean_x);
+      xy += (p.device[i] - mean_x) * (p.host[i] - mean_y);
+    }
+    if (xx <= 0) continue;
+    const double ratio = xy / xx;
+    for (size_t i = 0; i < n; ++i) {
+      const double off = p.host[i] - mean_y - ratio * (p.device[i] - mean_x);
+      residual += off * off;
+    }
+    const double error = 2 * std::sqrt(residual / (count - 2) / xx);
+    if (error > kOpenClock) continue;
+    clocks[device] = {{"ratio", ratio}, {"error", error}, {"commands", n}};
+  }
+  return clocks;
+}
+
 Json TimelineOf(const ProfiledRun& run) {
   Json timeline = Json::array();
   for (const ProfiledCommand& command : run.commands) {
@@ -134,6 +216,16 @@ Json SummarizeProfile(const std::vector<ProfiledRun>& runs, double plain_s,
   double all = 0;
   for (const Group& group : groups) all += MedianOf(group.seconds);
   std::map<std::string, Roofs> roofs;
+  const auto known_roofs = [&](const std::string& device) -> const Roofs& {
+    const auto [found, is_new] = roofs.try_emplace(device);
+    if (is_new) found->second = roofs_of(device);
+    return found->second;
+  };
+  struct Copies {
+    double least = 0, seconds = 0;
+    bool is_whole = true;
+  };
+  std::map<std::string, Copies> copies;  // by kind
   double least = 0;
   bool is_whole = true;
   Json list = Json::array();
@@ -150,11 +242,18 @@ Json SummarizeProfile(const std::vector<ProfiledRun>& runs, double plain_s,
     if (!group.product.empty()) json["product"] = group.product;
     Json roof;
     if (group.kind == "dispatch") {
-      const auto [found, is_new] = roofs.try_emplace(group.device);
-      if (is_new) found->second = roofs_of(group.device);
-      roof = JudgeKernel(found->second,
+      roof = JudgeKernel(known_roofs(group.device),
                          {seconds, group.flops, group.bytes, group.dispatches, group.product});
       if (roof.is_object()) json["roof"] = roof;
+    } else if (group.bytes > 0 && seconds > 0) {
+      const double peak = LinkPeak(group, known_roofs);
+      if (peak > 0) {
+        json["link"] = {{"bytes_per_s", peak}, {"share", group.bytes / seconds / peak}};
+      }
+      Copies& same = copies[group.kind];
+      same.is_whole &= peak > 0;
+      same.seconds += seconds;
+      if (peak > 0) same.least += group.bytes / peak;
     }
     if (roof.is_object()) {
       least += std::max(roof.value("compute_s", 0.0), roof.value("memory_s", 0.0));
@@ -168,6 +267,15 @@ Json SummarizeProfile(const std::vector<ProfiledRun>& runs, double plain_s,
   });
   out["groups"] = std::move(list);
   if (is_whole && least > 0 && plain_s > 0) out["roof_share"] = least / plain_s;
+  out["link_shares"] = Json::object();
+  constexpr std::pair<const char*, const char*> kParts[] = {
+      {"input", "copies_in"}, {"transfer", "inter_device"}, {"output", "copies_out"}};
+  for (const auto& [kind, name] : kParts) {
+    const auto found = copies.find(kind);
+    if (found != copies.end() && found->second.is_whole)
+      out["link_shares"][name] = found->second.least / found->second.seconds;
+  }
+  out["clocks"] = ClocksOf(runs);
   out["roofs"] = Json::object();
   for (const auto& [device, known] : roofs) {
     if (known.is_probed) out["roofs"][device] = RoofsJson(known);
@@ -248,20 +356,31 @@ std::string FormatProfile(const Json& row) {
     text += " (" + FormatSeconds(whole) + "):\n\n";
   }
   std::string head = "|", rule = "|", values = "|";
-  const auto add = [&](const std::string& name, double seconds) {
+  const Json links = profile.value("link_shares", Json::object());
+  const auto add = [&](const std::string& name, double seconds, const char* link = "") {
     head += " " + name + " |";
     rule += "---|";
-    values += Format(" %s, %.0f%% |", FormatSeconds(seconds).c_str(),
+    values += Format(" %s, %.0f%%", FormatSeconds(seconds).c_str(),
                      whole > 0 ? seconds / whole * 100 : 0.0);
+    if (links.contains(link))
+      values += Format(" (%.0f%% of the link's peak)", links[link].get<double>() * 100);
+    values += " |";
   };
   add("enqueue", split["enqueue"]);
-  add("copies in", split["copies_in"]);
+  add("copies in", split["copies_in"], "copies_in");
   for (const auto& [device, seconds] : split["busy"].items()) add(device + " busy", seconds);
-  add("between devices", split["inter_device"]);
-  add("copies out", split["copies_out"]);
+  add("between devices", split["inter_device"], "inter_device");
+  add("copies out", split["copies_out"], "copies_out");
   add("waits", split["waits"]);
   add("idle", split["idle"]);
   text += head + "\n" + rule + "\n" + values + "\n\n";
+  const Json clocks = profile.value("clocks", Json::object());
+  for (const auto& [device, clock] : clocks.items()) {
+    text += Format(
+        "A second of the clock of %s is %.3f s (+- %.3f) of the host's, over %d dispatches.\n\n",
+        device.c_str(), clock["ratio"].get<double>(), clock["error"].get<double>(),
+        clock["commands"].get<int>());
+  }
   const bool is_probed = IsProbed(groups);
   text +=
       "| group | device | time | share | FLOPs | bytes | FLOP/byte | FLOP/s | bytes/s | of roof | "
@@ -270,7 +389,7 @@ std::string FormatProfile(const Json& row) {
   for (const Json& group : groups) {
     if (shown == kShownGroups) break;
     ++shown;
-    const bool has_roof = group.contains("roof");
+    const bool has_roof = group.contains("roof"), has_link = group.contains("link");
     std::string name = group["label"];
     if (group.contains("nodes")) name += " (" + group["nodes"].get<std::string>() + ")";
     text += "| " + EscapeControls(name) + " | " + group["device"].get<std::string>() + " | " +
@@ -281,9 +400,13 @@ std::string FormatProfile(const Json& row) {
             " | " + FormatScaled(group, "flops_per_s", "FLOP/s") + " | " +
             FormatScaled(group, "bytes_per_s", "B/s") + " | " +
             (has_roof     ? Format("%.0f%%", group["roof"]["share"].get<double>() * 100)
+             : has_link   ? Format("%.0f%%", group["link"]["share"].get<double>() * 100)
              : !is_probed ? std::string("not probed")
                           : std::string("-")) +
-            " | " + (has_roof ? group["roof"]["bound"].get<std::string>() : std::string("-")) +
+            " | " +
+            (has_roof   ? group["roof"]["bound"].get<std::string>()
+             : has_link ? std::string("link")
+                        : std::string("-")) +
             " |\n";
   }
   if (groups.size() > shown) {

@@ -29,8 +29,13 @@ struct ProfiledRun {
 //   runs, seconds: median; overhead: that over the plain median;
 //   split: seconds of the run with the median time: enqueue, copies_in, busy (by device),
 //     inter_device, copies_out, waits, idle; they add up to its time;
+//   link_shares: of copies_in, inter_device and copies_out, the least time that the measured peaks
+//     of their links allow over the time they take;
+//   clocks: by device with a clock of its own, that against the host's: `ratio`, host seconds for a
+//     second of the device, `error`, twice its standard error, and the `commands` it is from;
 //   groups: label, device, kind, dispatches, seconds (median), share (of all commands), flops,
-//     bytes, intensity, flops_per_s, bytes_per_s, product, roof (JudgeKernel), by falling time;
+//     bytes, intensity, flops_per_s, bytes_per_s, product, roof (JudgeKernel), link (bytes_per_s
+//     and share, of what copies over a measured link), by falling time;
 //   roof_share: the least time that the roofs allow all dispatches over the plain median, when each
 //     group of them that takes a hundredth of the time or more has a roof;
 //   roofs: by device that has some: product_flops, levels, dispatch_s;

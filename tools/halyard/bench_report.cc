@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <numeric>
 #include <optional>
@@ -23,8 +24,9 @@ constexpr double kUnstable = 0.05;  // coefficient of variation
 constexpr double kTimerSeconds =
     1e-6;  // shorter runs than ten of these are hard to time one by one
 constexpr double kFewRuns = 10;
-constexpr double kMuch = 0.2;          // share of a run that a verdict names
-constexpr double kSignificant = 0.01;  // chance that two sets of samples are of one kind
+constexpr double kMuch = 0.2;           // share of a run that a verdict names
+constexpr double kClocksDiffer = 0.05;  // of a device and the host
+constexpr double kSignificant = 0.01;   // chance that two sets of samples are of one kind
 
 double NumberAt(const Json& row, const char* group, const char* name) {
   const auto outer = row.find(group);
@@ -54,6 +56,15 @@ void AddProfileVerdicts(const Json& row, std::vector<std::string>& out) {
   if (between > kMuch * whole) {
     out.push_back(Format("transfer-bound: copies between devices take %.0f%% of a run (%s)",
                          between / whole * 100, FormatSeconds(between).c_str()));
+  }
+  const Json clocks = found->value("clocks", Json::object());
+  for (const auto& [device, clock] : clocks.items()) {
+    const double ratio = clock["ratio"];
+    if (std::abs(ratio - 1) <= kClocksDiffer + clock["error"].get<double>()) continue;
+    out.push_back(
+        Format("clocks differ: a second of the clock of %s is %.2f s of the host's; of its "
+               "times and rates believe the host's",
+               device.c_str(), ratio));
   }
   int dispatches = 0;
   double bound = 0, all = 0;
@@ -132,6 +143,13 @@ std::vector<std::string> Verdicts(const Json& row) {
   if (p50 > 0 && p50 < 10 * kTimerSeconds) {
     out.push_back(Format("short: one run takes %s, of which timing and calling are a part",
                          FormatSeconds(p50).c_str()));
+  }
+  for (const Json& flushed : row.value("cold_cache", Json::array())) {
+    out.push_back("cold: before each timed run " + flushed["device"].get<std::string>() +
+                  " read and wrote " + FormatBytes(flushed["bytes"]) + " each, " +
+                  (flushed.contains("cache_bytes")
+                       ? "against " + FormatBytes(flushed["cache_bytes"]) + " of its last cache"
+                       : std::string("its cache being of unknown size")));
   }
   for (std::string& verdict : ConditionVerdicts(row)) out.push_back(std::move(verdict));
   const double first = NumberAt(row, "phases", "first_run"),
@@ -391,9 +409,11 @@ std::string FormatCosts(const Json& rows) {
       models += ": " + FormatTensors(identity["inputs"]) + " to " +
                 FormatTensors(identity["outputs"]) + "\n";
     }
-    if (!row.contains("per_run")) continue;
+    // Cold runs have times, and nothing else of their own.
+    const bool is_cold = row.contains("cold_cache") && row.contains("latency");
+    if (!row.contains("per_run") && !is_cold) continue;
     std::string joules;
-    const Json counted = row["per_run"].value("joules", Json::object());
+    const Json counted = row.value("per_run", Json::object()).value("joules", Json::object());
     for (const auto& [device, energy] : counted.items()) {
       joules += (joules.empty() ? "" : ", ") + device + " " +
                 FormatSignificant(energy.get<double>()) + " J";
@@ -412,12 +432,15 @@ std::string FormatCosts(const Json& rows) {
     const double rate = moves ? weights / load : 0;
     costs += "| " + model + " | " + row["device"].get<std::string>() + " | " +
              FormatSeconds(NumberAt(row, "phases", "first_output_cold")) + " | " +
-             FormatSeconds(NumberAt(row, "phases", "first_output_warm")) + " | " +
-             (load > 0 ? FormatSeconds(load) : "unknown") +
+             (row["phases"].contains("first_output_warm")
+                  ? FormatSeconds(NumberAt(row, "phases", "first_output_warm"))
+                  : std::string("-")) +
+             " | " + (load > 0 ? FormatSeconds(load) : "unknown") +
              (rate > 0 ? Format(", %.3g GB/s", rate * 1e-9) : "") + " | " +
-             FormatSeconds(NumberAt(row, "per_run", "cpu_seconds")) + " | " +
-             (joules.empty() ? "unknown" : joules) + " | " + std::to_string(dispatches) + " | " +
-             std::to_string(interpreted) + " | " + std::to_string(transfers) + " | " +
+             (row.contains("per_run") ? FormatSeconds(NumberAt(row, "per_run", "cpu_seconds"))
+                                      : std::string("-")) +
+             " | " + (joules.empty() ? "unknown" : joules) + " | " + std::to_string(dispatches) +
+             " | " + std::to_string(interpreted) + " | " + std::to_string(transfers) + " | " +
              std::to_string(row["placement"]["fallbacks"].size()) + " |\n";
   }
   if (!models.empty()) models = "\nMeasured:\n\n" + models;

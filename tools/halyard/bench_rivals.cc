@@ -84,7 +84,9 @@ Json MeasureRival(const BenchOptions& options, Rival& rival, Runner& ours, Bench
 }  // namespace
 
 double RivalSeconds(const BenchOptions& options) {
-  return options.op && !options.no_rivals ? std::min(options.seconds, kRivalSeconds) : 0;
+  return options.op && !options.no_rivals && !options.cold_cache
+             ? std::min(options.seconds, kRivalSeconds)
+             : 0;
 }
 
 Json MeasureRivals(const BenchOptions& options, const ModelOptions& model_options,

@@ -20,6 +20,7 @@ struct BenchOptions {
   std::vector<double> rates;  // of open loops: runs that are due per second
   double rtol = 1e-2, atol = 1e-3;
   bool no_check = false, no_profile = false, no_rivals = false;
+  bool cold_cache = false;   // timed runs find nothing in the caches; neither loads nor rivals
   std::optional<OpCase> op;  // instead of a model file
   GraphMaker make_graph;     // of the op; empty without
 };

@@ -21,6 +21,13 @@ struct DevicesArguments {
   std::vector<std::string> devices;
 };
 
+// What earlier probes of the devices left; null where that cannot be read.
+Json StoredProbes(const hy::Instance& instance, const std::vector<hy::Device>& devices) {
+  hy_probe_desc desc = HY_PROBE_DESC_INIT;
+  desc.stored_only = 1;
+  return Json::parse(instance.Probe(devices, desc, HY_FORMAT_JSON), nullptr, false);
+}
+
 Json ProbeJson(const hy::Instance& instance, const std::vector<hy::Device>& devices,
                const DevicesArguments& options) {
   hy_probe_desc desc = HY_PROBE_DESC_INIT;
@@ -66,8 +73,7 @@ Json LinksJson(const std::vector<hy::Device>& devices) {
   return links;
 }
 
-// Everything that the command knows, in the form of docs/devices.schema.json.
-Json CollectReport(const hy::Instance& instance, const DevicesArguments& options) {
+std::vector<hy::Device> OpenAsked(const hy::Instance& instance, const DevicesArguments& options) {
   std::vector<std::string> paths = options.devices;
   if (paths.empty()) {
     for (const hy_device_info& info : instance.Devices()) paths.push_back(hy::ToString(info.path));
@@ -79,6 +85,12 @@ Json CollectReport(const hy::Instance& instance, const DevicesArguments& options
     if (!seen.insert(has_number ? path : path + ":0").second) continue;  // given twice
     devices.push_back(OpenNamed(instance, path));
   }
+  return devices;
+}
+
+// Everything that the command knows, in the form of docs/devices.schema.json.
+Json CollectReport(const hy::Instance& instance, const std::vector<hy::Device>& devices,
+                   const DevicesArguments& options) {
   Json json;
   json["format"] = kDevicesFormat;
   json["drivers"] = Json::array();
@@ -129,7 +141,8 @@ void PrintDevice(const Json& device, bool with_unknown) {
   }
 }
 
-void PrintText(const Json& report, bool with_unknown) {
+// `probes`: the report's, or stored ones.
+void PrintText(const Json& report, const Json& probes, bool with_unknown) {
   for (const Json& driver : report["drivers"]) {
     const std::string name = driver["name"], reason = driver["reason"];
     if (driver["status"] != "OK") {
@@ -140,6 +153,7 @@ void PrintText(const Json& report, bool with_unknown) {
     std::printf("driver %-7s %s%s%s\n", name.c_str(), CountedNoun(count, "device").c_str(),
                 reason.empty() ? "" : "; ", reason.c_str());
   }
+  std::printf("\n%s", FormatSummary(report, probes).c_str());
   for (const Json& device : report["devices"]) PrintDevice(device, with_unknown);
   if (!report["links"].empty()) std::printf("\n");
   for (const Json& link : report["links"]) {
@@ -180,7 +194,8 @@ int WhyMissing(const hy::Instance& instance, const std::string& wanted) {
         std::printf("advice: %s\n", place.advice);
       if (wanted == "cuda") {
         std::printf(
-            "cuBLASLt's products and cuDNN's convolutions race unless --no-vendor-libs is given; named "
+            "cuBLASLt's products and cuDNN's convolutions race unless --no-vendor-libs is given; "
+            "named "
             "by: HALYARD_CUBLASLT_LIBRARY, HALYARD_CUDNN_LIBRARY\n");
       }
     }
@@ -209,14 +224,16 @@ int Devices(const DevicesArguments& options, const CLI::App& command) {
   CheckWritable(outputs);
   const hy::Instance instance = MakeInstance(false, false);
   if (!options.why_missing.empty()) return WhyMissing(instance, options.why_missing);
-  const Json report = CollectReport(instance, options);
+  const std::vector<hy::Device> devices = OpenAsked(instance, options);
+  const Json report = CollectReport(instance, devices, options);
   if (!options.svg.empty()) WriteWhole(options.svg, DrawTopology(report));
   const std::string json = report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   if (!options.output.empty()) WriteWhole(options.output, json);
   if (options.json) {
     std::printf("%s", json.c_str());
   } else if (options.svg.empty() || options.probe) {
-    PrintText(report, options.all);
+    const Json probes = options.probe ? report["probes"] : StoredProbes(instance, devices);
+    PrintText(report, probes, options.all);
   }
   return kDone;
 }

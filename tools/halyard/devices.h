@@ -21,6 +21,10 @@ Json ParseDevicesReport(const std::string& file, const std::string& text);
 // only one report has is one line, and `with_fields` its fields too.
 std::string DiffReports(const Json& a, const Json& b, bool with_fields);
 
+// A line for each device of a report, below the names of its columns: name, driver, units, memory
+// and rates, each with its source. `probes`: the report's, or stored ones; null: none.
+std::string FormatSummary(const Json& report, const Json& probes);
+
 // Of the "probes" of a report: a table for people.
 std::string FormatProbes(const Json& probes);
 

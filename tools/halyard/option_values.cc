@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "tools/halyard/command.h"
 #include "tools/halyard/format.h"
 
 namespace halyard::tools {
@@ -73,6 +74,26 @@ CLI::Validator IsOneOf(std::vector<std::string> words) {
         return "'" + text + "' is not " + known;
       },
       "{" + list + "}");
+}
+
+CLI::Validator IsListOf(const CLI::Validator& item) {
+  return CLI::Validator(
+      [item](std::string& text) {
+        for (std::string part : Split(text, ',')) {
+          if (part.empty()) return "'" + text + "' has nothing on one side of a comma";
+          if (const std::string fault = item(part); !fault.empty()) return fault;
+        }
+        return std::string();
+      },
+      item.get_description());
+}
+
+std::vector<std::string> ItemsOf(const std::vector<std::string>& lists) {
+  std::vector<std::string> items;
+  for (const std::string& list : lists) {
+    for (std::string& item : Split(list, ',')) items.push_back(std::move(item));
+  }
+  return items;
 }
 
 }  // namespace halyard::tools

@@ -19,5 +19,10 @@ std::string IsTolerance(const std::string& text);
 std::string IsSeed(const std::string& text);
 // One of these words; help lists them.
 CLI::Validator IsOneOf(std::vector<std::string> words);
+// A list with commas, each item of which passes `item`; none is empty. CLI11's own delimiter drops
+// empty items.
+CLI::Validator IsListOf(const CLI::Validator& item);
+// Of lists that passed it, one after the other.
+std::vector<std::string> ItemsOf(const std::vector<std::string>& lists);
 
 }  // namespace halyard::tools

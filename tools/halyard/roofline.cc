@@ -32,6 +32,10 @@ Roofs ReadRoofs(const Json& probes, const std::string& device) {
         const std::string name = reading.value("level", "");
         Roofs::Level& level = (kind == "triad" ? triads : streams)[name];
         level = {name, reading.value("bytes", 0.0), RateOf(reading)};
+      } else if (kind == "copy") {
+        double& best =
+            roofs.copy_bytes_per_s[reading.value("from", "") + " -> " + reading.value("to", "")];
+        best = std::max(best, RateOf(reading));
       } else if (kind == "dispatch") {
         roofs.dispatch_s = reading.at("seconds").value("median", 0.0);
       }

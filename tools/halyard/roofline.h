@@ -22,6 +22,9 @@ struct Roofs {
       product_flops;          // per second, by dtype: the best product of matrices
   std::vector<Level> levels;  // by bytes, the memory last
   double dispatch_s = 0;      // of one small kernel after another; 0: not measured
+  // Best of all sizes, by what is copied: "pinned -> device", "device -> pageable", "device ->
+  // gpu:1".
+  std::map<std::string, double> copy_bytes_per_s;
 
   // The level that holds a working set of `bytes`: the smallest that was streamed whole with as
   // many; the memory for more. Null when none was measured.

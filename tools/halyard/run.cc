@@ -121,15 +121,9 @@ Tensor CopyOf(const hy_tensor& output, const std::string& name) {
   }
 }
 
-// Which of "compiled or loaded" it was; a program that was compiled has the phase that opens the
-// compiler.
 const char* HowOpened(const Model& model) {
   if (model.is_saved) return "loaded";
-  const Json report = Json::parse(model.program.Report(HY_REPORT_PHASES, HY_FORMAT_JSON));
-  for (const Json& phase : report["phases"]) {
-    if (phase["phase"] == "open compiler") return "compiled";
-  }
-  return "loaded from the cache";
+  return IsFromCache(model.program) ? "loaded from the cache" : "compiled";
 }
 
 int RunOpened(const RunArguments& options, const Model& model, double open_seconds) {

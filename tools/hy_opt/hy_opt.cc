@@ -3,6 +3,7 @@
 // that HALYARD_DUMP writes, or ONNX models. Exit status as for halyard: 0 done, 1 wrong usage, 2
 // bad input.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <fstream>
@@ -111,7 +112,19 @@ int main(int argc, char** argv) {
       "Runs passes of the compiler on IR text, a dump or an ONNX model, and prints the result.",
       "hy-opt");
   app.add_option("FILE", arguments.file, "A dump, an ONNX model (*.onnx), or - for standard input");
-  app.add_option("--pass", arguments.passes, "Passes to run, in this order")->delimiter(',');
+  app.add_option_function<std::vector<std::string>>(
+      "--pass",
+      [&](const std::vector<std::string>& lists) {
+        for (const std::string& list : lists) {
+          // An empty name is a wrong one; CLI11's own delimiter drops it.
+          for (size_t at = 0; at <= list.size();) {
+            const size_t end = std::min(list.find(',', at), list.size());
+            arguments.passes.push_back(list.substr(at, end - at));
+            at = end + 1;
+          }
+        }
+      },
+      "Passes to run, in this order");
   app.add_option("--target", arguments.target,
                  "A name of compiler/target/target.h: cpu-avx2, cuda-sm90, ...");
   app.add_option("--symbol", arguments.symbols, "NAME=NUMBER: a size of the model's inputs");

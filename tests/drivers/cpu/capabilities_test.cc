@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "drivers/cpu/code_name.h"
 #include "tests/drivers/golden.h"
 
 namespace halyard::drivers::cpu {
@@ -71,6 +72,28 @@ TEST_F(CpuCapabilitiesTest, GoldenOfTwoPackages) {
               testing::MatchesRegex("[A-Za-z]+ [0-9.]+"));
   ExpectGolden("tests/drivers/cpu/goldens/two_packages_smt.txt",
                FormatFields(capabilities, IsOfFixture));
+}
+
+// One number can be several chips, which the stepping tells apart; another vendor's is none of
+// them.
+TEST(CodeName, FollowsFamilyModelAndStepping) {
+  const auto name_of = [](const char* vendor, uint32_t family, uint32_t model, uint32_t stepping) {
+    CpuId id;
+    id.vendor = vendor;
+    id.family = family;
+    id.model = model;
+    id.stepping = stepping;
+    return CodeNameOf(id);
+  };
+  EXPECT_EQ(name_of("GenuineIntel", 6, 85, 4), "Skylake-SP");
+  EXPECT_EQ(name_of("GenuineIntel", 6, 85, 7), "Cascade Lake");
+  EXPECT_EQ(name_of("GenuineIntel", 6, 85, 11), "Cooper Lake");
+  EXPECT_EQ(name_of("GenuineIntel", 6, 85, 12), "");
+  EXPECT_EQ(name_of("GenuineIntel", 6, 207, 2), "Emerald Rapids (Raptor Cove)");
+  EXPECT_EQ(name_of("AuthenticAMD", 25, 1, 1), "Milan (Zen 3)");
+  EXPECT_EQ(name_of("AuthenticAMD", 26, 2, 1), "Turin (Zen 5)");
+  EXPECT_EQ(name_of("AuthenticAMD", 6, 85, 4), "");
+  EXPECT_EQ(name_of("Unknown", 6, 85, 4), "");
 }
 
 TEST_F(CpuCapabilitiesTest, WithoutFilesMuchIsUnknown) {

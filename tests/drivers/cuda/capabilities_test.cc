@@ -164,6 +164,18 @@ TEST(CudaArchitecture, TablesAgreeWithDataSheets) {
     }
     EXPECT_NE(dtype.dtype.value.substr(0, 2), "f8");
   }
+  // One capability, several chips: the numbers of the board tell which.
+  hal::Capabilities l4;
+  l4.compute.unit_count = {58, hal::Source::kApi};
+  DescribeArchitecture(89, &l4);
+  EXPECT_EQ(l4.identity.chip.value, "Ada");
+  EXPECT_FALSE(l4.compute.gpc_count_of_chip.known());
+  l4 = {};
+  l4.identity.model_id = {"10de:27b8", hal::Source::kApi};
+  DescribeArchitecture(89, &l4);
+  EXPECT_EQ(l4.identity.chip.value, "AD104 (Ada)");
+  EXPECT_EQ(l4.compute.gpc_count_of_chip.value, 5);
+  EXPECT_EQ(l4.memory.kind.value, "GDDR6");
   // A board that is not in the table: what holds for all, and nothing else.
   hal::Capabilities later;
   later.compute.unit_count = {70, hal::Source::kApi};

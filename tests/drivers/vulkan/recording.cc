@@ -187,12 +187,18 @@ VKAPI_ATTR VkResult VKAPI_CALL TapExtensions(VkPhysicalDevice device, const char
   return VK_SUCCESS;
 }
 
-PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR g_shapes = nullptr;
-VKAPI_ATTR VkResult VKAPI_CALL TapShapes(VkPhysicalDevice device, uint32_t* count,
-                                         VkCooperativeMatrixPropertiesKHR* out) {
-  const std::string call = "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR";
+// The functions of extensions that list products of matrices.
+#define HY_LISTS(X)                                                                      \
+  X(vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR, VkCooperativeMatrixPropertiesKHR) \
+  X(vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV,                  \
+    VkCooperativeMatrixFlexibleDimensionsPropertiesNV)
+
+template <typename Properties>
+VkResult ExchangeProducts(const std::string& call,
+                          VkResult(VKAPI_PTR* driver)(VkPhysicalDevice, uint32_t*, Properties*),
+                          VkPhysicalDevice device, uint32_t* count, Properties* out) {
   if (!IsPlaying()) {
-    if (const VkResult result = g_shapes(device, count, out); result != VK_SUCCESS) return result;
+    if (const VkResult result = driver(device, count, out); result != VK_SUCCESS) return result;
   }
   if (!out) {
     *count = ExchangeCount(call, *count);
@@ -204,16 +210,26 @@ VKAPI_ATTR VkResult VKAPI_CALL TapShapes(VkPhysicalDevice device, uint32_t* coun
   }
   return VK_SUCCESS;
 }
+#define HY_TAP_LIST(function, Properties)                                                 \
+  PFN_##function g_##function = nullptr;                                                  \
+  VKAPI_ATTR VkResult VKAPI_CALL Tap_##function(VkPhysicalDevice device, uint32_t* count, \
+                                                Properties* out) {                        \
+    return ExchangeProducts(#function, g_##function, device, count, out);                 \
+  }
+HY_LISTS(HY_TAP_LIST)
+#undef HY_TAP_LIST
+
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL TapProcAddr(VkInstance instance, const char* name) {
-  if (std::string_view(name) != "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR") {
-    return IsPlaying() ? nullptr : g_driver.vkGetInstanceProcAddr(instance, name);
+  const PFN_vkVoidFunction found =
+      IsPlaying() ? nullptr : g_driver.vkGetInstanceProcAddr(instance, name);
+#define HY_TAP_LIST(function, Properties)                              \
+  if (std::string_view(name) == #function && (IsPlaying() || found)) { \
+    g_##function = reinterpret_cast<PFN_##function>(found);            \
+    return reinterpret_cast<PFN_vkVoidFunction>(&Tap_##function);      \
   }
-  if (!IsPlaying()) {
-    g_shapes = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(
-        g_driver.vkGetInstanceProcAddr(instance, name));
-    if (!g_shapes) return nullptr;
-  }
-  return reinterpret_cast<PFN_vkVoidFunction>(&TapShapes);
+  HY_LISTS(HY_TAP_LIST)
+#undef HY_TAP_LIST
+  return found;
 }
 
 }  // namespace
