@@ -23,6 +23,7 @@ Json Probes() {
       {"kind": "copy", "from": "pinned", "to": "device", "bytes": 1e8, "rate": 5e10, "seconds": {"median": 1}},
       {"kind": "copy", "from": "device", "to": "pinned", "bytes": 1e8, "rate": 4e10, "seconds": {"median": 1}},
       {"kind": "copy", "from": "pageable", "to": "device", "bytes": 1e8, "rate": 1e10, "seconds": {"median": 1}},
+      {"kind": "copy", "from": "device", "to": "device", "bytes": 1e8, "rate": 1e11, "seconds": {"median": 1}},
       {"kind": "copy", "from": "device", "to": "gpu:1", "bytes": 1e8, "rate": 2e11, "seconds": {"median": 1}},
       {"kind": "dispatch", "seconds": {"median": 2e-6}}]}]})");
 }
@@ -122,16 +123,19 @@ TEST(BenchProfile, TheSplitAddsUpToTheRun) {
 TEST(BenchProfile, CopiesAreSetAgainstTheirLinks) {
   std::vector<ProfiledRun> runs(1);
   runs[0].seconds = 20;
-  runs[0].commands = {
-      Command("x", "input", 0, 1, 2, -1), Command("host -> gpu:0", "transfer", 2, 2, 4, -1),
-      Command("gpu:0 -> host", "transfer", 4, 4, 8, -1),
-      Command("gpu:0 -> gpu:1", "transfer", 8, 8, 9, -1), Command("y", "output", 9, 9, 10, -1)};
+  runs[0].commands = {Command("x", "input", 0, 1, 2, -1),
+                      Command("host -> gpu:0", "transfer", 2, 2, 4, -1),
+                      Command("gpu:0 -> host", "transfer", 4, 4, 8, -1),
+                      Command("gpu:0 -> gpu:1", "transfer", 8, 8, 9, -1),
+                      Command("y", "output", 9, 9, 10, -1),
+                      Command("host -> host", "transfer", 10, 10, 11, -1)};
   runs[0].commands[0].bytes = 5e9;       // 1 s of the copy's 2, as 1 s is submission
   runs[0].commands[1].bytes = 5e10;      // half of what the link gives
   runs[0].commands[2].bytes = 4e10;      // a quarter
   runs[0].commands[3].bytes = 2e11;      // all
   runs[0].commands[3].device = "gpu:1";  // whose probe does not have it
   runs[0].commands[4].bytes = 1;         // no such reading
+  runs[0].commands[5].bytes = 5e10;      // half
   const Json profile =
       SummarizeProfile(runs, 10, [](const std::string& path) { return ReadRoofs(Probes(), path); });
   std::map<std::string, double> shares;
@@ -141,13 +145,14 @@ TEST(BenchProfile, CopiesAreSetAgainstTheirLinks) {
   EXPECT_THAT(shares, testing::ElementsAre(testing::Pair("gpu:0 -> gpu:1", testing::DoubleEq(1)),
                                            testing::Pair("gpu:0 -> host", testing::DoubleEq(0.25)),
                                            testing::Pair("host -> gpu:0", testing::DoubleEq(0.5)),
+                                           testing::Pair("host -> host", testing::DoubleEq(0.5)),
                                            testing::Pair("x", testing::DoubleEq(0.5))));
-  EXPECT_DOUBLE_EQ(profile["link_shares"]["inter_device"], (1 + 1 + 1) / 7.0);
+  EXPECT_DOUBLE_EQ(profile["link_shares"]["inter_device"], (1 + 1 + 1 + 0.5) / 8.0);
   EXPECT_DOUBLE_EQ(profile["link_shares"]["copies_in"], 0.5);
   EXPECT_FALSE(profile["link_shares"].contains("copies_out")) << "nobody measured it";
   const std::string text =
       FormatProfile({{"model", "m"}, {"device", "gpu:0"}, {"profile", profile}});
-  EXPECT_THAT(text, testing::HasSubstr("| 7.000 s, 35% (43% of the link's peak) |"));
+  EXPECT_THAT(text, testing::HasSubstr("| 8.000 s, 40% (44% of the link's peak) |"));
   EXPECT_THAT(text, testing::HasSubstr("| 25% | link |"));
 }
 

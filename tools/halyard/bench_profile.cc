@@ -101,7 +101,9 @@ double LinkPeak(const Group& group,
     const size_t arrow = group.label.find(" -> ");
     if (arrow == group.label.npos) return 0;
     const std::string from = group.label.substr(0, arrow), to = group.label.substr(arrow + 4);
-    if (from == "host") {
+    if (from == "host" && to == "host") {  // by the threads of that device
+      way = "device -> device";
+    } else if (from == "host") {
       way = "pinned -> device";
     } else if (to == "host") {
       way = "device -> pinned";
