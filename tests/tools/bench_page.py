@@ -24,7 +24,8 @@ FIRST = "<script>window.failures = []; window.onerror = text => failures.push(St
 LAST = """<script>
 const seen = {failures, charts: {}, tables: {}};
 for (const id of ['overview', 'roofline', 'latency', 'timeline', 'memory', 'rates']) {
-  const chart = Chart.getChart(id), canvas = chart.canvas;
+  const chart = Chart.getChart(id), canvas = chart?.canvas;
+  if (!chart) continue;  // nothing of its kind was measured
   const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
   let painted = 0;
   for (let i = 3; i < pixels.length; i += 4) painted += pixels[i] > 0;
@@ -194,6 +195,39 @@ def check_loads(report, seen):
     assert is_near(lowest["y"], row["rates"][1]["latency"]["p99"] * 1e3), lowest
 
 
+def check_links(halyard, model, folder):
+    """A program over two devices: its transfers are called by their way and set against the copies that a probe measured."""
+    env = dict(os.environ, HALYARD_CACHE_DIR=folder + "/cache", HALYARD_FIRST_PROBE_MS="0",
+               HALYARD_SYNTHETIC_DEVICES="threads=1&link_bytes_per_s=4000000000&link_latency_us=10&memory_bytes=40000000")
+    program, page, output = folder + "/two.hyp", folder + "/two.html", folder + "/two.json"
+
+    def run(*arguments, **more):
+        done = subprocess.run([halyard, *arguments], env={**env, **more}, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, (arguments, done.stderr)
+
+    # Copies alone need no compiler.
+    run("devices", "cpu:1", "--probe", "--seconds", "60", HALYARD_COMPILER_LIBRARY="none")
+    run("compile", model, "--shape", "batch=64", "--device", "cpu:0,cpu:1", "--no-tune", "--affinity", "op:Conv=cpu:0",
+        "--affinity", "op:Gemm=cpu:1", "--affinity", "op:MatMul=cpu:1", "-o", program)
+    run("bench", program, "--device", "cpu:0+cpu:1", "--runs", "20", "--warm-up", "0", "--html", page, "--output", output)
+    report = json.loads(pathlib.Path(output).read_text())
+    check_schema(report)
+    profile = report["rows"][0]["profile"]
+    ways = {group["label"]: group for group in profile["groups"] if group["kind"] == "transfer"}
+    assert "host -> cpu:1" in ways and set(ways) <= {"host -> cpu:1", "cpu:1 -> host", "host -> host"}, ways
+    link = ways["host -> cpu:1"]["link"]
+    assert 1e8 < link["bytes_per_s"] < 8e9 and 0 < link["share"] < 2, link
+    assert is_near(link["share"] * link["bytes_per_s"], ways["host -> cpu:1"]["bytes_per_s"]), ways
+    assert profile["clocks"] == {}, "processors have the host's clock"
+    # The host's own copies were not probed, so that of all transfers is not known; outputs leave the device alone.
+    assert list(profile["link_shares"]) == ["copies_out"], profile["link_shares"]
+    seen = read_page(page, folder)
+    lines = {line[0]: line for line in seen["tables"]["split"][1:]}
+    assert lines["copies out"][3].endswith(" %") and lines["between devices"][3] == "", lines
+    [group] = [line for line in seen["tables"]["groups"] if line[0] == "host -> cpu:1"]
+    assert group[-1] == "link" and group[-2].endswith(" %"), group
+
+
 def check_schema(report):
     schema = json.loads((ROOT / "docs/bench.schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -227,6 +261,7 @@ def main():
         check_conditions(report, seen)
         check_costs(report, seen)
         check_loads(report, seen)
+        check_links(halyard, model, folder)
     print("the report is as its schema says, and the page shows it")
 
 
