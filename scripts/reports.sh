@@ -36,6 +36,7 @@ halyard=$build/bin/halyard
 # shellcheck disable=SC2086
 "$halyard" bench resnet50/model.onnx bert-base/model.onnx --device "$devices" --shape batch=1 --seconds "${SECONDS_EACH:-3}" \
   ${BENCH_OPTIONS:-} --output "$folder/models.json" --html "$folder/models.html" >"$folder/models.md"
-# Names of control groups tell where it was.
-sed -i -E 's#(/sys/fs/cgroup/)[^ "]*/([a-z_.]+)#\1.../\2#' "$folder"/*.{json,md,txt,html}
+# Names of control groups tell where it was, and so do folders of libraries.
+sed -i -E -e 's#(/sys/fs/cgroup/)[^ "]*/([a-z_.]+)#\1.../\2#' -e 's#/[^ "]*/(lib[a-zA-Z0-9_]+\.so)#.../\1#g' \
+  "$folder"/*.{json,md,txt,html}
 du -k "$folder"/* | sort -n

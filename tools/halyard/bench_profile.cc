@@ -88,35 +88,36 @@ std::vector<Group> GroupsOf(const std::vector<ProfiledRun>& runs) {
   return groups;
 }
 
-// The measured peak of the link that a group copies over; 0: no such group, or not measured. What
-// callers give and take is ordinary memory; transfers stage in page-locked memory of the host.
+// The measured peak of the link that a group copies over; 0: no such group, or not measured. The
+// link is as fast for the ordinary memory of callers, whose copies may still be slower.
 double LinkPeak(const Group& group,
                 const std::function<const Roofs&(const std::string&)>& roofs_of) {
-  std::string device = group.device, way;
-  if (group.kind == "input") {
-    way = "pageable -> device";
-  } else if (group.kind == "output") {
-    way = "device -> pageable";
-  } else if (group.kind == "transfer") {
-    const size_t arrow = group.label.find(" -> ");
-    if (arrow == group.label.npos) return 0;
-    const std::string from = group.label.substr(0, arrow), to = group.label.substr(arrow + 4);
-    if (from == "host" && to == "host") {  // by the threads of that device
-      way = "device -> device";
-    } else if (from == "host") {
-      way = "pinned -> device";
-    } else if (to == "host") {
-      way = "device -> pinned";
-    } else {  // direct; the probe of the source has it
-      device = from;
-      way = "device -> " + to;
+  const auto best = [&](const std::string& device, std::initializer_list<const char*> ways) {
+    double peak = 0;
+    const auto& copies = roofs_of(device).copy_bytes_per_s;
+    for (const char* way : ways) {
+      if (const auto found = copies.find(way); found != copies.end())
+        peak = std::max(peak, found->second);
     }
+    return peak;
+  };
+  std::string from = "host", to = "host";
+  if (group.kind == "input") {
+    to = group.device;
+  } else if (group.kind == "output") {
+    from = group.device;
+  } else if (const size_t arrow = group.label.find(" -> ");
+             group.kind == "transfer" && arrow != group.label.npos) {
+    from = group.label.substr(0, arrow);
+    to = group.label.substr(arrow + 4);
   } else {
     return 0;
   }
-  const Roofs& roofs = roofs_of(device);
-  const auto found = roofs.copy_bytes_per_s.find(way);
-  return found == roofs.copy_bytes_per_s.end() ? 0 : found->second;
+  // By the threads of that device.
+  if (from == "host" && to == "host") return best(group.device, {"device -> device"});
+  if (from == "host") return best(to, {"pinned -> device", "pageable -> device"});
+  if (to == "host") return best(from, {"device -> pinned", "device -> pageable"});
+  return best(from, {("device -> " + to).c_str()});  // straight; the probe of the source has it
 }
 
 // What host and device say of the same dispatches differs by the launch and the wait, which are
@@ -224,7 +225,7 @@ Json SummarizeProfile(const std::vector<ProfiledRun>& runs, double plain_s,
     return found->second;
   };
   struct Copies {
-    double least = 0, seconds = 0;
+    double least = 0;  // seconds, by their links
     bool is_whole = true;
   };
   std::map<std::string, Copies> copies;  // by kind
@@ -254,7 +255,6 @@ Json SummarizeProfile(const std::vector<ProfiledRun>& runs, double plain_s,
       }
       Copies& same = copies[group.kind];
       same.is_whole &= peak > 0;
-      same.seconds += seconds;
       if (peak > 0) same.least += group.bytes / peak;
     }
     if (roof.is_object()) {
@@ -274,8 +274,9 @@ Json SummarizeProfile(const std::vector<ProfiledRun>& runs, double plain_s,
       {"input", "copies_in"}, {"transfer", "inter_device"}, {"output", "copies_out"}};
   for (const auto& [kind, name] : kParts) {
     const auto found = copies.find(kind);
-    if (found != copies.end() && found->second.is_whole)
-      out["link_shares"][name] = found->second.least / found->second.seconds;
+    const double seconds = out["split"][name];
+    if (found != copies.end() && found->second.is_whole && seconds > 0)
+      out["link_shares"][name] = found->second.least / seconds;
   }
   out["clocks"] = ClocksOf(runs);
   out["roofs"] = Json::object();

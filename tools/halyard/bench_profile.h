@@ -30,7 +30,7 @@ struct ProfiledRun {
 //   split: seconds of the run with the median time: enqueue, copies_in, busy (by device),
 //     inter_device, copies_out, waits, idle; they add up to its time;
 //   link_shares: of copies_in, inter_device and copies_out, the least time that the measured peaks
-//     of their links allow over the time they take;
+//     of their links allow over their time of the split;
 //   clocks: by device with a clock of its own, that against the host's: `ratio`, host seconds for a
 //     second of the device, `error`, twice its standard error, and the `commands` it is from;
 //   groups: label, device, kind, dispatches, seconds (median), share (of all commands), flops,
