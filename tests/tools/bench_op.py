@@ -101,7 +101,7 @@ def check_cold(run):
     [row] = json.loads(done.stdout)["rows"]
     [flushed] = row["cold_cache"]
     assert flushed["device"] == "cpu:0" and flushed["bytes"] >= 2 * flushed.get("cache_bytes", 64 << 20), flushed
-    assert row["latency"]["count"] == 20 and row["profile"]["groups"], row
+    assert flushed["sweeps"] == row["latency"]["count"] == 20 and row["profile"]["groups"], row
     assert not {"throughput", "per_run", "rivals", "rates"} & set(row), row.keys()
     text = run(*arguments).stdout
     assert "- cold: before each timed run cpu:0 read and wrote " in text, text

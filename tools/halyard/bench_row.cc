@@ -427,7 +427,7 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
       swept.push_back(model.instance.Open(hy::ToString(device.info().path)));
     for (hy::Device& host : HostOf(model.instance, devices)) swept.push_back(std::move(host));
     flush.emplace(model.instance, swept);
-    row["cold_cache"] = flush->report();
+    row["cold_cache"] = flush->Report();
   }
   start = Clock::now();
   progress.StartPhase("warming up", options.warm_seconds);
@@ -458,6 +458,7 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
     }
   }
   const double cpu_s = CpuSeconds() - cpu_before;
+  if (flush) row["cold_cache"] = flush->Report();
   AddStates("after", devices, &row["conditions"]);
   row["state_before"] = MergedStates(row["conditions"], "before");
   row["state_after"] = MergedStates(row["conditions"], "after");

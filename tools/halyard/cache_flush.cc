@@ -69,10 +69,30 @@ CacheFlush::CacheFlush(const hy::Instance& instance, const std::vector<hy::Devic
     report_.push_back(std::move(json));
   }
   Run();  // compiled code and pages
+  runs_ = 0;
+  for (size_t i = 0; i < sweeps_.size(); ++i) {
+    const size_t end = sweeps_[i].outputs[0].size_bytes;
+    for (const size_t at : {size_t{0}, end - sizeof(float)}) {
+      float written = 0;
+      sweeps_[i].to.Read(&written, sizeof(written), at);
+      if (written == -1) continue;
+      throw CommandError(kSystemFailure, "emptying the caches of " +
+                                             report_[i]["device"].get<std::string>() + " wrote " +
+                                             std::to_string(written) + " at byte " +
+                                             std::to_string(at) + "; -1 is expected");
+    }
+  }
 }
 
 void CacheFlush::Run() {
   for (Sweep& sweep : sweeps_) sweep.session.Run(sweep.inputs, sweep.outputs);
+  ++runs_;
+}
+
+Json CacheFlush::Report() const {
+  Json report = report_;
+  for (Json& device : report) device["sweeps"] = runs_;
+  return report;
 }
 
 }  // namespace halyard::tools

@@ -17,13 +17,13 @@ int64_t FlushBytes(int64_t cache_bytes);
 class CacheFlush {
  public:
   // Compiles a small program for each device and takes twice FlushBytes of its memory. Throws
-  // hy::Error.
+  // hy::Error, and CommandError when a device does not write what it should.
   CacheFlush(const hy::Instance& instance, const std::vector<hy::Device>& devices);
   // On one device after the other; returns when all are done.
   void Run();
-  // For each device {"device", "cache_bytes" where it is known, "bytes": read, and as many
-  // written}.
-  const Json& report() const { return report_; }
+  // For each device {"device", "cache_bytes" where it is known, "bytes": read, and as many written,
+  // "sweeps": calls of Run}.
+  Json Report() const;
 
  private:
   struct Sweep {
@@ -33,6 +33,7 @@ class CacheFlush {
   };
   std::vector<Sweep> sweeps_;
   Json report_ = Json::array();
+  int64_t runs_ = 0;
 };
 
 }  // namespace halyard::tools
