@@ -41,7 +41,7 @@ V Emitter::ValueOf(loop::ValueId value) {
 
 void Emitter::Bind(Expr symbol, V value) { symbols_[symbol.id] = value; }
 
-void Emitter::BeginVector(Expr symbol, V base, int lanes, bool aligned, V mask) {
+void Emitter::BeginVector(Expr symbol, V base, int lanes, V mask) {
   HY_CHECK(axis_.lanes == 1, "two vector axes in kernel '{}'", kernel_.name);
   if (lanes == 1) {
     Bind(symbol, base);
@@ -50,7 +50,6 @@ void Emitter::BeginVector(Expr symbol, V base, int lanes, bool aligned, V mask) 
   axis_.symbol = symbol;
   axis_.base = base;
   axis_.lanes = lanes;
-  axis_.aligned = aligned;
   axis_.mask = mask;
 }
 
@@ -194,12 +193,11 @@ Emitter::Index Emitter::LowerIndex(Expr e) {
   if (only_axis) {
     std::optional<Expr> stride = exprs_.StrideOf(e, axis_.symbol);
     Expr at_base = e;
-    if (options_.state_alignment && axis_.aligned && stride && exprs_.IsConst(*stride, 1)) {
-      // The base is a multiple of the lanes.
+    if (options_.state_alignment && stride && exprs_.IsConst(*stride, 1)) {
       std::pair<Expr, Expr> base(axis_.symbol, exprs_.Const(0));
       index.align = AlignmentOf(exprs_.Substitute(e, {&base, 1}));
     }
-    if (!stride && axis_.aligned) {
+    if (!stride) {
       // Within an aligned vector, division and remainder by a multiple of the lanes change in one
       // place only: symbol = quotient * lanes + lane lets the arena see that.
       uint64_t key = (uint64_t{axis_.symbol.id} << 8) | static_cast<uint64_t>(axis_.lanes);

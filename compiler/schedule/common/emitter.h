@@ -46,9 +46,8 @@ class Emitter {
   // Binds a loop symbol to a uniform i64.
   void Bind(Expr symbol, V value);
   // From here on ops are emitted for `lanes` values of `symbol`, base to base + lanes - 1.
-  // `aligned`: base is a multiple of lanes. Lanes with a false mask (kNone: all true) touch no
-  // memory.
-  void BeginVector(Expr symbol, V base, int lanes, bool aligned, V mask);
+  // The base is a multiple of the lanes. Lanes with a false mask (kNone: all true) touch no memory.
+  void BeginVector(Expr symbol, V base, int lanes, V mask);
   void EndVector();
   int lanes() const { return axis_.lanes; }
 
@@ -89,7 +88,6 @@ class Emitter {
     Expr symbol;
     V base = kernel::kNone;
     int lanes = 1;
-    bool aligned = false;
     V mask = kernel::kNone;
   };
   // An axis symbol as quotient * lanes + lane.

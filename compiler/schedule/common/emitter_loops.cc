@@ -85,7 +85,7 @@ Status Emitter::EmitParallel(loop::OpId id, V lo, V hi, int64_t divisor, loop::B
   if (!const_main || *const_main > 0) {
     Writer::Loop loop =
         writer_.BeginFor(lo, main, writer_.Index(lanes), {}, const_main.has_value());
-    BeginVector(op.symbol, loop.variable, lanes, /*aligned=*/true, kNone);
+    BeginVector(op.symbol, loop.variable, lanes, kNone);
     HY_TRY(EmitBlock(body));
     EndVector();
     writer_.EndFor({});
@@ -95,7 +95,7 @@ Status Emitter::EmitParallel(loop::OpId id, V lo, V hi, int64_t divisor, loop::B
     bool conditional = !writer_.AsConst(rest);
     if (conditional) writer_.BeginIf(writer_.Compare(Opcode::kGt, rest, writer_.Index(0)));
     V mask = writer_.Compare(Opcode::kLt, writer_.Iota(writer_.index_dtype(), lanes), rest);
-    BeginVector(op.symbol, main, lanes, /*aligned=*/true, mask);
+    BeginVector(op.symbol, main, lanes, mask);
     HY_TRY(EmitBlock(body));
     EndVector();
     if (conditional) writer_.EndIf({});
@@ -489,7 +489,7 @@ Status Emitter::ReduceVectorLoop(const loop::Op& op, std::vector<V>& results) {
   for (int c = 0; c < chains; ++c)
     accumulators.insert(accumulators.end(), identity.begin(), identity.end());
   auto step_at = [&](V base, V mask, std::span<V> chain) -> Status {
-    BeginVector(op.symbol, base, lanes, /*aligned=*/true, mask);
+    BeginVector(op.symbol, base, lanes, mask);
     std::vector<V> values(chain.begin(), chain.end());
     Status status = ReduceStep(op, values);
     EndVector();

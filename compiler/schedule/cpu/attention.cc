@@ -239,8 +239,7 @@ class AttentionBuilder {
     for (int j = 0; j < tile.nv; ++j) {
       emitter_.Bind(v0_, tile.v0);
       emitter_.Shift(c.n, v0_, int64_t{j} * lanes_);
-      emitter_.BeginVector(v0_, tile.v0, lanes_, /*aligned=*/true,
-                           tile.masks[static_cast<size_t>(j)]);
+      emitter_.BeginVector(v0_, tile.v0, lanes_, tile.masks[static_cast<size_t>(j)]);
       for (OpId id : c.vectors.ops) HY_TRY(emitter_.EmitOp(id));
       emitter_.EndVector();
       vectors.push_back(writer_.Splat(emitter_.ValueOf(c.vectors.value), lanes_));
@@ -315,8 +314,7 @@ class AttentionBuilder {
     const auto one_vector = [&](int j, V sum) -> Status {
       emitter_.Bind(v0_, tile.v0);
       emitter_.Shift(c.n, v0_, int64_t{j} * lanes_);
-      emitter_.BeginVector(v0_, tile.v0, lanes_, /*aligned=*/true,
-                           tile.masks[static_cast<size_t>(j)]);
+      emitter_.BeginVector(v0_, tile.v0, lanes_, tile.masks[static_cast<size_t>(j)]);
       emitter_.SetValue(c.sum, sum);
       for (OpId id : c.epilogue) HY_TRY(emitter_.EmitOp(id));
       emitter_.EndVector();

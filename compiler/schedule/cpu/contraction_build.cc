@@ -289,7 +289,7 @@ Status ContractionBuilder::PackRows(V row_lo, V row_hi) {
     V base = writer_.Mul(writer_.Sub(row, task_row_), writer_.I64(row_stride_));
     auto one_run = [&](V first, V start) -> Status {
       auto vector = [&](V k, V mask) -> Status {
-        emitter_.BeginVector(along, writer_.Add(start, k), lanes_, /*aligned=*/true, mask);
+        emitter_.BeginVector(along, writer_.Add(start, k), lanes_, mask);
         HY_TRY(EmitSlice(row_factor_));
         emitter_.EndVector();
         V value = writer_.Splat(emitter_.ValueOf(row_factor_.value), lanes_);
@@ -335,8 +335,7 @@ Status ContractionBuilder::PackPanel(const Tile& tile) {
   V base = writer_.Mul(writer_.Sub(loop.variable, block_lo_), writer_.I64(width_));
   for (int j = 0; j < tile.nv; ++j) {
     emitter_.Shift(vecs_.flat, v0_, int64_t{j} * lanes_);
-    emitter_.BeginVector(v0_, tile.v0, lanes_, /*aligned=*/true,
-                         tile.masks[static_cast<size_t>(j)]);
+    emitter_.BeginVector(v0_, tile.v0, lanes_, tile.masks[static_cast<size_t>(j)]);
     HY_TRY(EmitSlice(vec_factor_));
     emitter_.EndVector();
     V value = writer_.Splat(emitter_.ValueOf(vec_factor_.value), lanes_);
@@ -434,8 +433,7 @@ Status ContractionBuilder::EmitStep(const Tile& tile, V k, int64_t u, std::vecto
     int64_t at = int64_t{j} * lanes_;
     if (record_.b == OperandMode::kInPlace) {
       emitter_.Shift(vecs_.flat, v0_, at);
-      emitter_.BeginVector(v0_, tile.v0, lanes_, /*aligned=*/true,
-                           tile.masks[static_cast<size_t>(j)]);
+      emitter_.BeginVector(v0_, tile.v0, lanes_, tile.masks[static_cast<size_t>(j)]);
       HY_TRY(EmitSlice(vec_factor_));
       emitter_.EndVector();
       b.push_back(writer_.Splat(emitter_.ValueOf(vec_factor_.value), lanes_));
@@ -545,8 +543,7 @@ Status ContractionBuilder::EmitTile(const Tile& tile) {
 Status ContractionBuilder::EmitEpilogue(const Tile& tile, const std::vector<V>& acc) {
   auto emit_vector = [&](int j, V sum) -> Status {
     emitter_.Shift(vecs_.flat, v0_, int64_t{j} * lanes_);
-    emitter_.BeginVector(v0_, tile.v0, lanes_, /*aligned=*/true,
-                         tile.masks[static_cast<size_t>(j)]);
+    emitter_.BeginVector(v0_, tile.v0, lanes_, tile.masks[static_cast<size_t>(j)]);
     emitter_.SetValue(problem_.accumulator, sum);
     for (loop::OpId op : problem_.epilogue) HY_TRY(emitter_.EmitOp(op));
     emitter_.EndVector();

@@ -458,7 +458,7 @@ Status WindowBuilder::EmitInside(V lane_lo, V lane_hi) {
 Status WindowBuilder::EmitVector(V lane, V mask) {
   const int64_t count = along_.hi - along_.lo;
   const int64_t blocks = count / record_.mr, rest = count % record_.mr;
-  emitter_.BeginVector(lane_.symbol, lane, record_.lanes, /*aligned=*/true, mask);
+  emitter_.BeginVector(lane_.symbol, lane, record_.lanes, mask);
   auto block = [&](V at, int positions) {
     emitter_.Bind(base_, at);
     return emitter_.EmitPositions(window_, position_.symbol, base_, positions, lane_.body);

@@ -200,7 +200,7 @@ Status AttentionBuilder::EmitScores(V key) {
     emitter_.Bind(row_symbol_, row);
     emitter_.Shift(rows_.flat, row_symbol_, 0);
     emitter_.Shift(keys_.flat, key_symbol_, 0);
-    emitter_.BeginVector(key_symbol_, at_key, kLanes, /*aligned=*/true, mask);
+    emitter_.BeginVector(key_symbol_, at_key, kLanes, mask);
     emitter_.SetValue(online_.scores.sum, sums[score_tile_.SumAt(0, i, 0)]);
     for (loop::OpId id : online_.score_ops) HY_TRY(emitter_.EmitOp(id));
     emitter_.EndVector();
@@ -339,7 +339,7 @@ Status AttentionBuilder::EmitResults() {
         }
       }
       emitter_.Shift(online_.values.n, col_symbol_, 0);
-      emitter_.BeginVector(col_symbol_, col, lanes, /*aligned=*/true, mask);
+      emitter_.BeginVector(col_symbol_, col, lanes, mask);
       emitter_.SetValue(online_.values.sum, sums_[value_tile_.SumAt(0, i, c)]);
       for (loop::OpId id : online_.values.epilogue) HY_TRY(emitter_.EmitOp(id));
       emitter_.EndVector();

@@ -282,7 +282,7 @@ Status FragmentAttention::EmitScores(V block, V sums, int64_t band, int64_t offs
       // What a key alone decides is read once for all rows.
       const V is_key = checks_key ? before(emitter_.Evaluate(keys_.extent)) : kNone;
       emitter_.Shift(keys_.flat, key_symbol_, shift);
-      emitter_.BeginVector(key_symbol_, key, 2, /*aligned=*/true, is_key);
+      emitter_.BeginVector(key_symbol_, key, 2, is_key);
       HY_ASSIGN(V score, EmitScore(both, mask));
       emitter_.EndVector();
       if (is_seen != kNone) score = writer_.Select(is_seen, score, F32(-kInfinity, 2));

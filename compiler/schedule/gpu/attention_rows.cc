@@ -166,7 +166,7 @@ Status EmitAttentionResult(const AttentionResults& r, V row, V col, V values, V 
   r.emitter.SetValue(r.online.sum, sum);
   for (loop::OpId id : r.online.row_ops) HY_TRY(r.emitter.EmitOp(id));
   r.emitter.Shift(r.online.values.n, r.col_symbol, 0);
-  r.emitter.BeginVector(r.col_symbol, col, lanes, /*aligned=*/true, ColumnMask(r, col, lanes));
+  r.emitter.BeginVector(r.col_symbol, col, lanes, ColumnMask(r, col, lanes));
   r.emitter.SetValue(r.online.values.sum, values);
   for (loop::OpId id : r.online.values.epilogue) {
     const loop::Op& op = r.kernel.ops[id];

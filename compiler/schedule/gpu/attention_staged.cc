@@ -61,7 +61,7 @@ Status FragmentAttention::LoadScores(V block, Mask mask, std::vector<V>& scores)
                                 kScoreLanes);
     const V is_key = checks_key ? before(emitter_.Evaluate(keys_.extent)) : kNone;
     emitter_.Shift(keys_.flat, key_symbol_, shift);
-    emitter_.BeginVector(key_symbol_, key, kScoreLanes, /*aligned=*/true, is_key);
+    emitter_.BeginVector(key_symbol_, key, kScoreLanes, is_key);
     HY_ASSIGN(V score, EmitScore(sums, mask));
     emitter_.EndVector();
     if (end != kNone) score = writer_.Select(before(end), score, F32(-kInfinity, kScoreLanes));

@@ -122,7 +122,7 @@ void ContractionStage::Place(const Pass& pass, V k) {
   }
   emitter_.Bind(access.along_k ? own_symbol_ : k_symbol_, access.along_k ? own : step);
   emitter_.BeginVector(access.along_k ? k_symbol_ : own_symbol_, access.along_k ? step : own,
-                       access.lanes, /*aligned=*/true, kNone);
+                       access.lanes, kNone);
 }
 
 V ContractionStage::Masked(V value) {

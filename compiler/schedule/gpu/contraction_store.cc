@@ -59,7 +59,7 @@ void GpuContractionBuilder::BeginSpot(const Spot& spot) {
   emitter_.Bind(row_symbol_, spot.row);
   emitter_.Shift(rows_.flat, row_symbol_, spot.row_shift);
   emitter_.Shift(cols_.flat, col_symbol_, spot.col_shift);
-  emitter_.BeginVector(col_symbol_, spot.col, col_lanes_, /*aligned=*/true, spot.mask);
+  emitter_.BeginVector(col_symbol_, spot.col, col_lanes_, spot.mask);
 }
 
 Status GpuContractionBuilder::StoreVector(const Spot& spot, V sum, std::span<const V> ahead) {

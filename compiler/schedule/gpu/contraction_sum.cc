@@ -96,7 +96,7 @@ Status AddSumOfParts(const loop::Function& function, const loop::Kernel& kernel,
   emitter.Bind(row_symbol, row);
   emitter.Shift(rows.flat, row_symbol, 0);
   emitter.Shift(cols.flat, col_symbol, 0);
-  emitter.BeginVector(col_symbol, col, lanes, /*aligned=*/true, kNone);
+  emitter.BeginVector(col_symbol, col, lanes, kNone);
   emitter.SetValue(problem.accumulator, sum);
   for (loop::OpId op : problem.epilogue) HY_TRY(emitter.EmitOp(op));
   emitter.EndVector();

@@ -122,12 +122,12 @@ Status GemvBuilder::Step(V step, bool checks, std::vector<V>& sums) {
   const auto evaluate = [&](const Factor& factor, V place) -> Result<V> {
     const bool is_vector = access_.along_k || &factor == &long_factor_;
     if (access_.along_k) {
-      emitter_.BeginVector(k_symbol_, k, lanes_, /*aligned=*/true, kNone);
+      emitter_.BeginVector(k_symbol_, k, lanes_, kNone);
       emitter_.Bind(long_symbol_, place);
     } else {
       emitter_.Bind(k_symbol_, k);
       if (is_vector) {
-        emitter_.BeginVector(long_symbol_, place, lanes_, /*aligned=*/true, kNone);
+        emitter_.BeginVector(long_symbol_, place, lanes_, kNone);
       }
     }
     for (loop::OpId op : factor.ops) HY_TRY(emitter_.EmitOp(op));
@@ -192,7 +192,7 @@ Status GemvBuilder::StoreOne(V few, V place, V sum, int lanes) {
   }
   emitter_.Bind(few_symbol_, few);
   emitter_.Shift(few_.flat, few_symbol_, 0);
-  emitter_.BeginVector(long_symbol_, place, lanes, /*aligned=*/true, kNone);
+  emitter_.BeginVector(long_symbol_, place, lanes, kNone);
   emitter_.SetValue(problem_.accumulator, sum);
   for (loop::OpId op : problem_.epilogue) HY_TRY(emitter_.EmitOp(op));
   emitter_.EndVector();

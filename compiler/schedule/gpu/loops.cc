@@ -299,7 +299,7 @@ Status GpuLoopBuilder::BuildMap(const Piece& piece, const std::string& suffix) {
   }
 
   auto one_body = [&](V base, V mask) -> Status {
-    emitter.BeginVector(flat, base, lanes, /*aligned=*/true, mask);
+    emitter.BeginVector(flat, base, lanes, mask);
     loop::OpId top =
         piece.chain.empty() ? loop::kNone : nest_.loops[static_cast<size_t>(piece.chain[0])].op;
     for (loop::OpId id : piece.ops)
@@ -332,7 +332,7 @@ Status GpuLoopBuilder::BuildMap(const Piece& piece, const std::string& suffix) {
       place(emitter.number);
       HY_TRY(one_body(base, mask));
     }
-    emitter.BeginVector(flat, base, lanes, /*aligned=*/true, mask);
+    emitter.BeginVector(flat, base, lanes, mask);
     HY_TRY(emitter.EmitStores(place));
     emitter.EndVector();
     return OkStatus();
@@ -570,7 +570,7 @@ Status GpuLoopBuilder::BuildTeam(const Piece& piece, const std::string& suffix, 
     for (int loop : split.grid)
       digits.emplace_back(nest_.OpOf(loop).symbol, nest_.OpOf(loop).extent);
     emitter.Flatten(flat, std::move(digits));
-    emitter.BeginVector(flat, row, chain_lanes, /*aligned=*/true, column_mask);
+    emitter.BeginVector(flat, row, chain_lanes, column_mask);
   } else {
     for (size_t i = split.grid.size(); i-- > 0;) {
       const Op& loop = nest_.OpOf(split.grid[i]);

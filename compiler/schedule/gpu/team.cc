@@ -251,7 +251,7 @@ Status TeamEmitter::RunStep(const TeamLoop& loop, const Step& step, std::vector<
   if (team_.columns) {
     Bind(loop.symbol, step.base);
   } else {
-    BeginVector(loop.symbol, step.base, team_.lanes, /*aligned=*/true, step.mask);
+    BeginVector(loop.symbol, step.base, team_.lanes, step.mask);
   }
   if (accumulators == nullptr) {
     HY_TRY(EmitBlock(inner.body));

@@ -199,7 +199,7 @@ Result<Grid> EmitTranspose(const Nest& nest, const Piece& piece, const Transpose
       across =
           writer.Select(writer.Compare(Opcode::kLt, across, write_end), across, writer.Index(0));
     emitter.Bind(write.symbol, across);
-    emitter.BeginVector(read.symbol, along, lanes, /*aligned=*/true, mask);
+    emitter.BeginVector(read.symbol, along, lanes, mask);
     V place = writer.Add(writer.Mul(at.row, writer.Index(side + 1)), at.column);
     for (size_t i = 0; i < plan.loads.size(); ++i)
       HY_TRY(emitter.Stage(plan.loads[i], tiles[i], place));
@@ -228,7 +228,7 @@ Result<Grid> EmitTranspose(const Nest& nest, const Piece& piece, const Transpose
     for (size_t i = 0; i < plan.loads.size(); ++i)
       emitter.ReadFrom(plan.loads[i], tiles[i], indices);
     emitter.Bind(read.symbol, across);
-    emitter.BeginVector(write.symbol, along, lanes, /*aligned=*/true, mask);
+    emitter.BeginVector(write.symbol, along, lanes, mask);
     HY_TRY(emitter.EmitBlock(nest.OpOf(piece.chain.back()).body));
     emitter.EndVector();
     if (guard != kNone) writer.EndIf({});
