@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "drivers/cpu/code_name.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace halyard::drivers::cpu {
 namespace {
 
@@ -92,6 +95,15 @@ constexpr Model kAmd[] = {
     {0x1a, 0x70, "Strix Halo (Zen 5)"},
 };
 
+// Models of family 6 with AMX.
+constexpr uint32_t kWithTiles[] = {143, 207, 173, 174};
+
+// A hypervisor may give the numbers of another chip, with the features of its own.
+bool IsAnotherChip(const CpuId& id) {
+  return (id.features & static_cast<uint64_t>(CpuFeature::kAmxTile)) != 0 &&
+         std::ranges::find(kWithTiles, id.model) == std::end(kWithTiles);
+}
+
 template <size_t kCount>
 std::string Find(const Model (&models)[kCount], const CpuId& id) {
   for (const Model& model : models) {
@@ -104,7 +116,7 @@ std::string Find(const Model (&models)[kCount], const CpuId& id) {
 }  // namespace
 
 std::string CodeNameOf(const CpuId& id) {
-  if (id.vendor == "GenuineIntel") return Find(kIntel, id);
+  if (id.vendor == "GenuineIntel") return IsAnotherChip(id) ? "" : Find(kIntel, id);
   if (id.vendor == "AuthenticAMD") return Find(kAmd, id);
   return {};
 }

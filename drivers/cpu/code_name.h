@@ -10,7 +10,7 @@
 namespace halyard::drivers::cpu {
 
 // "Milan (Zen 3)": the chip's name and that of its cores where it is another; empty when the table
-// does not have it.
+// does not have it, or when the features are not that chip's.
 std::string CodeNameOf(const CpuId& id);
 
 }  // namespace halyard::drivers::cpu

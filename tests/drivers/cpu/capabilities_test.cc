@@ -96,6 +96,19 @@ TEST(CodeName, FollowsFamilyModelAndStepping) {
   EXPECT_EQ(name_of("Unknown", 6, 85, 4), "");
 }
 
+// As a virtual machine has it whose numbers are not those of its processor.
+TEST(CodeName, IsUnknownWhereTheChipHasNoSuchFeatures) {
+  CpuId id;
+  id.vendor = "GenuineIntel";
+  id.family = 6;
+  id.model = 167;
+  EXPECT_EQ(CodeNameOf(id), "Rocket Lake (Cypress Cove)");
+  id.features = static_cast<uint64_t>(CpuFeature::kAmxTile);
+  EXPECT_EQ(CodeNameOf(id), "");
+  id.model = 143;
+  EXPECT_EQ(CodeNameOf(id), "Sapphire Rapids (Golden Cove)");
+}
+
 TEST_F(CpuCapabilitiesTest, WithoutFilesMuchIsUnknown) {
   const hal::Capabilities capabilities =
       DescribeCpu(Describe("four_cores_no_caches.xml"), SystemFiles(root_));
