@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 
 #include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
 
 #include "tests/tools/command_fixture.h"
 
@@ -66,6 +68,77 @@ TEST_F(CommandTest, DevicesCompared) {
   Write("bad.json", "{\"format\": \"halyard-devices-1\"}");
   ExpectError(Run("devices --diff a.json bad.json"), 2, "is no report");
   ExpectError(Run("devices --diff a.json gone.json"), 2, "'gone.json' cannot be read");
+}
+
+TEST_F(CommandTest, DamagedReportsOfDevicesAreNotCompared) {
+  Write("a.json", Run("devices cpu:0 --json"));
+  const nlohmann::ordered_json report = nlohmann::ordered_json::parse(Read("a.json"));
+  const auto damage = [&](const std::function<void(nlohmann::ordered_json&)>& change,
+                          const std::string& why) {
+    nlohmann::ordered_json json = report;
+    change(json);
+    Write("bad.json", json.dump());
+    const std::string text = Run("devices --diff a.json bad.json");
+    ExpectError(text, 2, why);
+    EXPECT_THAT(text, testing::Not(testing::HasSubstr("json.exception")));
+  };
+  damage([](nlohmann::ordered_json& json) { json.erase("drivers"); }, "it has no 'drivers'");
+  damage([](nlohmann::ordered_json& json) { json["devices"] = nlohmann::ordered_json::object(); },
+         "its 'devices' are no list");
+  damage([](nlohmann::ordered_json& json) { json["links"] = nlohmann::ordered_json::object(); },
+         "its 'links' are no list");
+  damage([](nlohmann::ordered_json& json) { json["devices"].push_back(json["devices"][0]); },
+         "a device twice");
+  damage([](nlohmann::ordered_json& json) { json["devices"][0] = 5; },
+         "missing or of another kind");
+  damage([](nlohmann::ordered_json& json) { json["devices"][0].erase("path"); },
+         "missing or of another kind");
+  damage([](nlohmann::ordered_json& json) { json["devices"][0]["fields"] = "x"; },
+         "missing or of another kind");
+}
+
+TEST_F(CommandTest, DevicesCompareTheirLinks) {
+  setenv("HALYARD_SYNTHETIC_DEVICES", "speed_percent=50", 1);
+  nlohmann::ordered_json report = nlohmann::ordered_json::parse(Run("devices cpu:0 cpu:1 --json"));
+  unsetenv("HALYARD_SYNTHETIC_DEVICES");
+  ASSERT_EQ(report["links"].size(), 2u);
+  Write("a.json", report.dump());
+  report["links"][0]["kind"] = "nvlink";
+  report["links"][0]["can_access_peer"] = true;
+  Write("b.json", report.dump());
+  EXPECT_THAT(Run("devices --diff a.json b.json"),
+              testing::AllOf(testing::StartsWith("  link cpu:0 -> cpu:1: "),
+                             testing::EndsWith(" -> nvlink, peer access\n")));
+  EXPECT_EQ(status_, 4);
+}
+
+// Ctrl-C in the middle of a probe that would take long: a report of what there is, and the status.
+TEST_F(CommandTest, ProbeInterrupted) {
+  const std::string out =
+      Run("devices cpu:0 --probe --seconds 600 --output a.json 2>errors & sleep 1; kill -INT $!; "
+          "wait $!; exit $?");
+  EXPECT_EQ(status_, 130) << out;
+  EXPECT_THAT(Read("errors"), testing::HasSubstr("halyard: error: interrupted; "));
+  EXPECT_THAT(out, testing::HasSubstr(", cut short"));
+  EXPECT_FALSE(
+      nlohmann::ordered_json::parse(Read("a.json"))["probes"]["devices"][0]["is_complete"]);
+}
+
+// A row for every device that is listed, also one that `auto` leaves out.
+TEST_F(CommandTest, BenchOfAllDevices) {
+  Write("copy.onnx", "copy");
+  setenv("HALYARD_SYNTHETIC_DEVICES", "speed_percent=50", 1);
+  const nlohmann::ordered_json listed =
+      nlohmann::ordered_json::parse(Run("devices --json"))["devices"];
+  const std::string table =
+      Run("bench copy.onnx --device all --runs 5 --warm-up 0 --seconds 0.05 --no-profile");
+  unsetenv("HALYARD_SYNTHETIC_DEVICES");
+  EXPECT_EQ(status_, 0) << table;
+  EXPECT_GE(listed.size(), 2u);
+  for (const nlohmann::ordered_json& device : listed) {
+    EXPECT_THAT(table,
+                testing::HasSubstr("as-given | " + device["path"].get<std::string>() + " |"));
+  }
 }
 
 TEST_F(CommandTest, Bench) {

@@ -495,6 +495,15 @@ TEST(BenchReport, ComparesByTheSamples) {
   EXPECT_THROW(ParseBenchReport("a", "{}"), CommandError);
   EXPECT_THROW(ParseBenchReport("a", "{\"format\": \"halyard-bench-1\", \"rows\": [3]}"),
                CommandError);
+  for (const auto& [name, value] :
+       std::vector<std::pair<const char*, Json>>{{"samples", {1e-3, -1e-3}},
+                                                 {"samples", {{"a", 1e-3}}},
+                                                 {"samples", 1e-3},
+                                                 {"shapes", 5}}) {
+    Json damaged = before;
+    damaged["rows"][0][name] = value;
+    EXPECT_THROW(ParseBenchReport("a", damaged.dump()), CommandError) << damaged["rows"][0][name];
+  }
 }
 
 }  // namespace

@@ -181,6 +181,15 @@ std::vector<std::string> RowsOf(const std::string& list, const std::string& mode
   return {IsProgramFile(model) ? "auto" : "cpu:0"};
 }
 
+// `--device all`: every device that `halyard devices` lists, one that `auto` leaves out too.
+std::string AllDevices() {
+  const hy::Instance instance = MakeInstance(false, true);
+  std::string list;
+  for (const hy_device_info& info : instance.Devices())
+    list += (list.empty() ? "" : ",") + hy::ToString(info.path);
+  return list;
+}
+
 // Before anything is timed: a name that can be no device's, and a row that is there already. A
 // device that is missing is its row's error.
 void CheckDeviceNames(const std::string& list) {
@@ -246,7 +255,7 @@ void KeepFilesApart(const BenchArguments& options) {
   CheckWritable(outputs);
 }
 
-int Bench(const BenchArguments& options, const CLI::App& command) {
+int Bench(BenchArguments options, const CLI::App& command) {
   if (!options.compare.empty()) {
     RefuseOthers(command, "--compare", "reads two reports and writes a table");
     const std::string &before = options.compare[0], &after = options.compare[1];
@@ -262,6 +271,7 @@ int Bench(const BenchArguments& options, const CLI::App& command) {
     std::printf("%s", table.c_str());
     return kDone;
   }
+  if (options.model.device == "all") options.model.device = AllDevices();
   const std::vector<Subject> subjects = SubjectsOf(options);
   for (const double rate : options.bench.rates) {
     if (rate * options.bench.seconds <= kMostArrivals) continue;
@@ -374,7 +384,8 @@ Run AddBenchCommand(CLI::App& app) {
   command->add_option("MODEL", options->models, "ONNX or program files");
   command->add_option(
       "--device", options->model.device,
-      "One row for each, such as cpu:0,cuda:0; cpu:0+cuda:0 is one program over both");
+      "One row for each, such as cpu:0,cuda:0; cpu:0+cuda:0 is one program over both; all: every "
+      "device of `halyard devices`");
   command
       ->add_option(
           "--shape", options->model.shapes,

@@ -563,9 +563,12 @@ Json ParseBenchReport(const std::string& file, const std::string& text) {
     if (!row.is_object() || !is_text(row, "model") || !is_text(row, "device")) {
       throw fail("a row names no model and device");
     }
+    if (row.contains("shapes") && !row["shapes"].is_object()) throw fail("'shapes' names no sizes");
     if (!row.contains("samples")) continue;
+    if (!row["samples"].is_array()) throw fail("the samples of a row are no list");
     for (const Json& sample : row["samples"]) {
       if (!sample.is_number()) throw fail("a sample is no number");
+      if (sample.get<double>() < 0) throw fail("a sample is a time below 0");
     }
   }
   return json;

@@ -29,7 +29,8 @@ inline constexpr const char* kExitStatusHelp =
     "3 a "
     "device or the system failed; 4 the result is not as expected (--expect-dir, --diff, "
     "--fail-if, "
-    "the check of bench); 130 interrupted (bench, with what was measured until then).";
+    "the check of bench); 130 interrupted (bench and devices --probe, with what "
+    "was measured until then).";
 
 // One line on standard error, whatever a name in it holds.
 void PrintError(const std::string& message);

@@ -157,11 +157,8 @@ void PrintText(const Json& report, const Json& probes, bool with_unknown) {
   for (const Json& device : report["devices"]) PrintDevice(device, with_unknown);
   if (!report["links"].empty()) std::printf("\n");
   for (const Json& link : report["links"]) {
-    const std::string from = link["from"], to = link["to"], kind = link["kind"];
-    std::printf("link %s -> %s: %s%s%s%s\n", from.c_str(), to.c_str(), kind.c_str(),
-                link["can_copy_direct"].get<bool>() ? ", direct copies" : "",
-                link["can_access_peer"].get<bool>() ? ", peer access" : "",
-                link["is_same_silicon"].get<bool>() ? ", the same silicon" : "");
+    const std::string from = link["from"], to = link["to"];
+    std::printf("link %s -> %s: %s\n", from.c_str(), to.c_str(), DescribeLink(link).c_str());
   }
   if (report.contains("probes")) std::printf("\n%s", FormatProbes(report["probes"]).c_str());
 }
@@ -235,7 +232,9 @@ int Devices(const DevicesArguments& options, const CLI::App& command) {
     const Json probes = options.probe ? report["probes"] : StoredProbes(instance, devices);
     PrintText(report, probes, options.all);
   }
-  return kDone;
+  if (!options.probe || !IsInterrupted()) return kDone;
+  PrintError("interrupted; the report has what was measured until then");
+  return kInterrupted;
 }
 
 }  // namespace

@@ -16,10 +16,13 @@ inline constexpr const char* kDevicesFormat = "halyard-devices-1";
 // Throws CommandError naming the file when the text is no report of this format.
 Json ParseDevicesReport(const std::string& file, const std::string& text);
 
-// One line per driver, device, field or reading that differs; empty when none does. What changes by
-// itself (the state, free memory) is left out; measured times differ from a tenth on. A device that
-// only one report has is one line, and `with_fields` its fields too.
+// One line per driver, device, field, link or reading that differs; empty when none does. What
+// changes by itself (the state, free memory) is left out; measured times differ from a tenth on. A
+// device that only one report has is one line, and `with_fields` its fields too.
 std::string DiffReports(const Json& a, const Json& b, bool with_fields);
+
+// How a link of a report is used, in words: "pcie, direct copies".
+std::string DescribeLink(const Json& link);
 
 // A line for each device of a report, below the names of its columns: name, driver, units, memory
 // and rates, each with its source. `probes`: the report's, or stored ones; null: none.

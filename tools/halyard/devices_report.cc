@@ -92,6 +92,12 @@ std::map<std::string, std::string> Facts(const Json& report,
       facts[path + " feature " + feature.get<std::string>()] = "yes";
     }
   }
+  if (!report.contains("links")) return facts;
+  for (const Json& link : report.at("links")) {
+    const std::string from = link.at("from"), to = link.at("to");
+    if (others.count(from) > 0 && others.count(to) > 0)
+      facts["link " + from + " -> " + to] = DescribeLink(link);
+  }
   return facts;
 }
 
@@ -109,6 +115,14 @@ std::map<std::string, double> Times(const Json& report) {
 
 }  // namespace
 
+std::string DescribeLink(const Json& link) {
+  std::string text = link.at("kind");
+  if (link.at("can_copy_direct").get<bool>()) text += ", direct copies";
+  if (link.at("can_access_peer").get<bool>()) text += ", peer access";
+  if (link.at("is_same_silicon").get<bool>()) text += ", the same silicon";
+  return text;
+}
+
 Json ParseDevicesReport(const std::string& file, const std::string& text) {
   const auto fail = [&](const std::string& why) {
     return CommandError(kBadModel, "file '" + file + "' is no report of halyard devices: " + why);
@@ -121,12 +135,19 @@ Json ParseDevicesReport(const std::string& file, const std::string& text) {
     throw fail("its format is '" + format->get<std::string>() + "'; '" + kDevicesFormat +
                "' is needed");
   }
+  // Every part that the comparison reads. A loop over an object would take its values for a list's.
+  for (const char* list : {"drivers", "devices"}) {
+    if (!json.contains(list)) throw fail(std::string("it has no '") + list + "'");
+    if (!json[list].is_array()) throw fail(std::string("its '") + list + "' are no list");
+  }
+  if (json.contains("links") && !json["links"].is_array()) throw fail("its 'links' are no list");
   try {
-    // Every part that the comparison reads.
+    if (Names(json).size() != json["devices"].size()) throw fail("it names a device twice");
     Facts(json, Names(json));
     Times(json);
-  } catch (const Json::exception& error) {
-    throw fail(error.what());
+  } catch (const Json::exception&) {
+    // The library's text is about C++ types.
+    throw fail("a part of it is missing or of another kind; docs/devices.schema.json has all");
   }
   return json;
 }
