@@ -31,6 +31,11 @@ void ForChunks(int64_t size_bytes, Executor& executor, RangeBody body) {
   executor.ParallelFor(chunks, 1, MakeRangeBody(run));
 }
 
+// What it would have taken a device of the speed that the options say.
+std::chrono::nanoseconds Slowed(std::chrono::nanoseconds taken, const CpuOptions& options) {
+  return taken * 100 / options.speed_percent;
+}
+
 Status RunCommands(Work& work, Executor& executor) {
   const auto run = [&] {
     return work.commands->Run(work.slots, work.addresses, &work.error, executor);
@@ -38,7 +43,8 @@ Status RunCommands(Work& work, Executor& executor) {
   if (!work.time) return run();
   const auto start = std::chrono::steady_clock::now();
   HY_TRY(run());
-  work.time->Add((std::chrono::steady_clock::now() - start) / std::chrono::nanoseconds(1));
+  const std::chrono::nanoseconds taken = std::chrono::steady_clock::now() - start;
+  work.time->Add(Slowed(taken, work.device->options()).count());
   return OkStatus();
 }
 
@@ -106,7 +112,7 @@ Status Execute(Work& work, Executor& executor) {
   Status status = CatchAll([&] { return ExecutePayload(work, executor); });
   const auto taken = std::chrono::steady_clock::now() - start;
   work.done_at = start + LinkTime(work, options);
-  if (work.kind == WorkKind::kCommands) work.done_at = start + taken * 100 / options.speed_percent;
+  if (work.kind == WorkKind::kCommands) work.done_at = start + Slowed(taken, options);
   return status;
 }
 

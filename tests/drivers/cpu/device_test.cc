@@ -107,6 +107,33 @@ TEST(CpuDevice, TheLimitOfADeviceWithMemoryOfItsOwnIsForThatOnly) {
   EXPECT_TRUE(device->AllocateBuffer(hal::MemoryKind::kDevice, 1000).ok());
 }
 
+// No thread fills 32 MiB in less than 0.3 ms, so a device of a hundredth of the speed needs 30 ms.
+TEST(CpuDevice, TheClockOfASlowDeviceIsSlow) {
+  constexpr int64_t kBytes = 32 << 20;
+  constexpr double kLeastSeconds = 0.03;
+  CpuOptions options;
+  options.threads = 1;
+  options.speed_percent = 1;
+  Ref<CpuDevice> device = Open(options);
+  Ref<hal::Buffer> buffer = device->AllocateBuffer(hal::MemoryKind::kDevice, kBytes).value();
+  Ref<hal::CommandBuffer> commands = device->CreateCommandBuffer().value();
+  ASSERT_TRUE(commands->Fill(hal::CommandRange::Direct(buffer.get(), 0, kBytes), 1, 4).ok());
+  ASSERT_TRUE(commands->Finish().ok());
+  Ref<hal::Semaphore> timeline = device->CreateSemaphore(0).value();
+  for (uint64_t i = 0; i < 2; ++i) {  // the first run touches the memory
+    const hal::SemaphorePoint wait{timeline.get(), i}, signal{timeline.get(), i + 1};
+    const auto time = MakeRef<hal::CommandTime>();
+    hal::SubmitInfo info;
+    info.ordering = {{&wait, 1}, {&signal, 1}, true};
+    info.commands = commands.get();
+    info.time = time.get();
+    ASSERT_TRUE(device->Submit(0, info).ok());
+    ASSERT_TRUE(
+        device->Wait({&signal, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout, nullptr).ok());
+    EXPECT_GE(static_cast<double>(time->nanoseconds()) * 1e-9, kLeastSeconds);
+  }
+}
+
 // The caller runs its own work: no thread is started and nobody is woken.
 TEST(CpuScheduler, SubmitAndWaitWakesNobody) {
   Ref<CpuDevice> device = Open();
