@@ -73,10 +73,19 @@ Result<std::vector<Tensor>> SortRows(const EvalContext& context, size_t axis, in
       const auto position = [&](int64_t i) { return (o * x.dims[axis] + i) * inner + n; };
       std::vector<int64_t> order(static_cast<size_t>(x.dims[axis]));
       for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
-      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      const auto is_before = [&](int64_t a, int64_t b) {
         return is_descending ? ComesBefore(x, position(b), position(a))
                              : ComesBefore(x, position(a), position(b));
-      });
+      };
+      // No two are equal: the first of equal elements comes first.
+      const auto comes = [&](int64_t a, int64_t b) {
+        return is_before(a, b) || (a < b && !is_before(b, a));
+      };
+      const auto end_of_kept = order.begin() + kept;
+      if (end_of_kept != order.end()) {
+        std::nth_element(order.begin(), end_of_kept, order.end(), comes);
+      }
+      std::sort(order.begin(), end_of_kept, comes);
       for (int64_t i = 0; i < kept; ++i) {
         const int64_t to = (o * kept + i) * inner + n;
         CopyElement(x, position(order[static_cast<size_t>(i)]), values, to);

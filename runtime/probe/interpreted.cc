@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the interpreter takes for an op of each class: one of a few elements, which shows what
 // starting costs, and one of many.
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "compiler/place/problem.h"
 #include "runtime/compile.h"
@@ -82,6 +84,9 @@ Result<Reading> TimeInterpreted(const InterpretedOp& op, int64_t rows) {
   reading.op_class = place::FormatOpClass(op.op_class);
   reading.dtype = FormatDType(op.dtype);
   reading.operations = static_cast<double>(count) * op.flops_of_result;
+  if (op.op_class == place::OpClass::kOrdering) {
+    reading.operations *= std::max(1.0, std::log2(static_cast<double>(rows)));  // compared
+  }
   return reading;
 }
 
