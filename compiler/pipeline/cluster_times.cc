@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "compiler/pipeline/cluster_work.h"
+#include "compiler/pipeline/kernel_nodes.h"
 
 namespace halyard::pipeline {
 
@@ -25,10 +26,12 @@ std::vector<std::optional<uint64_t>> ClusterKeysOf(const CompileState& state,
     const auto [entry, is_new] = cluster_of.try_emplace(module.nodes[id].name, cluster);
     if (!is_new && entry->second != cluster) entry->second = graph::kNone;
   }
+  const std::vector<std::vector<std::string_view>> nodes_of_kernels =
+      NodesOfKernels(module, {&segment, 1});
   std::map<uint32_t, uint32_t> kernels_of;  // cluster -> how many kernels have a part of it
   std::vector<std::set<uint32_t>> clusters(keys.size());
   for (size_t k = 0; k < keys.size(); ++k) {
-    for (const std::string& name : segment.function.kernels[k].nodes) {
+    for (const std::string_view name : nodes_of_kernels[k]) {
       const auto found = cluster_of.find(name);
       clusters[k].insert(found == cluster_of.end() ? graph::kNone : found->second);
     }

@@ -2,6 +2,7 @@
 #include "compiler/pipeline/cluster_work.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <set>
@@ -89,6 +90,27 @@ double BytesRead(const graph::Module& module, const Node& node, size_t operand) 
   return std::min(whole, DoubleBytes(module, node.results[0]));
 }
 
+// The matrices that tiles of a product or convolution cover. Groups of channels have no such tiles.
+void SetMatrix(const graph::Module& module, const Node& node, place::Work* work) {
+  const ValueId result = node.results[0];
+  const size_t rank = module.values[result].type.dims.size();
+  work->rows = work->columns = 0;
+  if (node.op->name == "matmul" && rank >= 2) {
+    work->rows = HintedDim(module, result, rank - 2);
+    work->columns = HintedDim(module, result, rank - 1);
+    // Where all matrices meet one, they are one below the other.
+    const bool is_shared = module.values[node.operands[1]].type.dims.size() == 2;
+    for (size_t axis = 0; is_shared && axis + 2 < rank; ++axis) {
+      work->rows *= HintedDim(module, result, axis);
+    }
+  } else if (node.op->name == "conv" && rank >= 2) {
+    const auto groups = graph::GetInt(node, "groups");
+    if (groups.ok() && *groups > 1) return;
+    work->columns = HintedDim(module, result, 1);
+    work->rows = Elements(module, result) / std::max(1.0, work->columns);
+  }
+}
+
 }  // namespace
 
 int64_t HintedBytes(const graph::Module& module, ValueId value) {
@@ -148,6 +170,18 @@ double CountFlops(const graph::Module& module, const Node& node) {
     }
     return std::min(flops * trips * kRegionOps, 1e18);
   }
+  // What is compared: sorting, or looking for the first few.
+  if (name == "sort" || name == "topk") {
+    const double elements = Elements(module, node.operands[0]);
+    const auto axis = graph::GetInt(node, "axis");
+    const double row =
+        axis.ok() ? std::max(1.0, HintedDim(module, node.operands[0], static_cast<size_t>(*axis)))
+                  : 1.0;
+    const double kept =
+        std::min(row, results / std::max(1.0, elements / row));  // of each row; of `sort` all of it
+    const double ordered = kept * std::max(1.0, std::log2(kept));
+    return elements / row * (name == "sort" ? ordered : row + ordered);
+  }
   if (ClassOf(node) == place::OpClass::kReduction || ClassOf(node) == place::OpClass::kOrdering) {
     return node.operands.empty() || node.operands[0] == kNone ? results
                                                               : Elements(module, node.operands[0]);
@@ -173,6 +207,7 @@ place::Work CountWork(const graph::Module& module, std::span<const NodeId> nodes
       work.op_class = ClassOf(node);
       work.dtype = module.values[node.results[0]].type.dtype;
       work.results = Elements(module, node.results[0]);
+      SetMatrix(module, node, &work);
     }
     for (size_t i = 0; i < node.operands.size(); ++i) {
       const ValueId operand = node.operands[i];
@@ -186,6 +221,20 @@ place::Work CountWork(const graph::Module& module, std::span<const NodeId> nodes
   }
   for (const auto& [value, bytes] : read) work.bytes += bytes;
   return work;
+}
+
+double ConstantBytesRead(const graph::Module& module, std::span<const NodeId> nodes,
+                         std::set<ValueId>* counted) {
+  double bytes = 0;
+  for (const NodeId id : nodes) {
+    const Node& node = module.nodes[id];
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      const ValueId operand = node.operands[i];
+      if (operand == kNone || !IsConstantValue(module, operand)) continue;
+      if (counted->insert(operand).second) bytes += BytesRead(module, node, i);
+    }
+  }
+  return bytes;
 }
 
 uint64_t WorkKey(const graph::Module& module, std::span<const NodeId> nodes) {

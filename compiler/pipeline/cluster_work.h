@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 
 #include "compiler/graph/graph.h"
@@ -23,6 +24,10 @@ place::OpClass ClassOf(const graph::Node& node);
 // whether it is read outside the cluster or is a result.
 place::Work CountWork(const graph::Module& module, std::span<const graph::NodeId> nodes,
                       const std::vector<bool>& leaves);
+
+// Bytes that the nodes read of constants that are not in `counted`, which gets them.
+double ConstantBytesRead(const graph::Module& module, std::span<const graph::NodeId> nodes,
+                         std::set<graph::ValueId>* counted);
 
 // Equal for clusters that do the same work on tensors of the same hinted sizes: what timings are
 // kept by. Names, the contents of constants and what stands outside do not matter.

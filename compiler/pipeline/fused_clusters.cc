@@ -12,6 +12,7 @@
 #include "compiler/loop/lowering.h"
 #include "compiler/passes/loop_fuse.h"
 #include "compiler/pipeline/convex_clusters.h"
+#include "compiler/pipeline/kernel_nodes.h"
 #include "compiler/pipeline/place_clusters.h"
 #include "compiler/pipeline/segment.h"
 
@@ -62,20 +63,22 @@ std::vector<uint32_t> JoinClusters(const CompileState& state) {
 }
 
 // Per node the kernels that have its name, as one number: kernels that share a node are one, such
-// as a product and the copy that packs its operand. Nodes of no kernel, or of two devices, keep
-// their clusters.
+// as a product and the copy that packs its operand, but for what each computes for itself. Nodes of
+// no kernel, or of two devices, keep their clusters.
 std::vector<uint32_t> KernelClusters(const CompileState& state) {
+  const std::vector<std::vector<std::string_view>> nodes_of =
+      NodesOfKernels(state.module, state.segments);
   std::vector<uint32_t> parent, devices;  // of kernels
   std::map<std::string_view, uint32_t> first_of;
   std::set<std::string_view> apart;
   std::set<NodeId> interpreted;
   for (const Segment& segment : state.segments) {
     if (segment.is_interpreted) interpreted.insert(segment.interpreted_node);
-    for (const loop::Kernel& kernel : segment.function.kernels) {
+    for (size_t k = 0; k < segment.function.kernels.size(); ++k) {
       const auto own = static_cast<uint32_t>(parent.size());
       parent.push_back(own);
       devices.push_back(segment.device);
-      for (const std::string& name : kernel.nodes) {
+      for (const std::string_view name : nodes_of[own]) {
         const uint32_t first = first_of.try_emplace(name, own).first->second;
         if (devices[first] != segment.device) {
           apart.insert(name);

@@ -160,11 +160,21 @@ class ProblemMaker {
   }
 
   // What the clusters do and how long they took on each device. A class of op that was timed is
-  // corrected by that where it was not.
+  // corrected by that where it was not. Weights that a run does not find in a device's caches, as
+  // the run itself has overwritten them, are another correction.
   void FindTimings() {
     for (const std::vector<NodeId>& nodes : nodes_of_) {
       works_.push_back(CountWork(module_, nodes, leaves_));
       keys_.push_back(WorkKey(module_, nodes));
+    }
+    double weights = 0;
+    std::set<ValueId> counted;
+    for (const std::vector<NodeId>& nodes : nodes_of_) {
+      weights += ConstantBytesRead(module_, nodes, &counted);
+    }
+    for (place::Device& device : problem_.machine.devices) {
+      if (weights > static_cast<double>(place::CacheBytes(device)))
+        UseFits(device.cold_fits, &device);
     }
     timings_.assign(devices_.size(), std::vector<std::optional<place::Timing>>(works_.size()));
     if (state_.request == nullptr || state_.request->timings == nullptr) return;
@@ -174,11 +184,17 @@ class ProblemMaker {
         timings_[d][i] = state_.request->timings->FindTime(d, keys_[i]);
         if (timings_[d][i]) samples.push_back({works_[i], timings_[d][i]->seconds});
       }
-      std::vector<place::Fit>& fits = problem_.machine.devices[d].fits;
-      for (place::Fit& fit : place::FitEfficiency(problem_.machine.devices[d], samples)) {
-        std::erase_if(fits, [&](const place::Fit& old) { return old.op_class == fit.op_class; });
-        fits.push_back(std::move(fit));
-      }
+      place::Device& device = problem_.machine.devices[d];
+      UseFits(place::FitEfficiency(device, samples), &device);
+    }
+  }
+
+  // In place of what corrects those classes.
+  static void UseFits(const std::vector<place::Fit>& better, place::Device* device) {
+    for (const place::Fit& fit : better) {
+      std::erase_if(device->fits,
+                    [&](const place::Fit& old) { return old.op_class == fit.op_class; });
+      device->fits.push_back(fit);
     }
   }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/union_find.h"
+#include "compiler/pipeline/kernel_nodes.h"
 #include "compiler/place/prediction.h"
 
 namespace halyard::pipeline {
@@ -27,12 +28,15 @@ void RecordPredictions(CompileState& state) {
   std::vector<uint32_t> parent(clusters);
   std::iota(parent.begin(), parent.end(), 0u);
   std::vector<std::string_view> labels;
+  const std::vector<std::vector<std::string_view>> nodes_of =
+      NodesOfKernels(state.module, state.segments);
   for (const Segment& segment : state.segments) {
     for (const loop::Kernel& kernel : segment.function.kernels) {
       const auto own = static_cast<uint32_t>(parent.size());
+      const size_t index = labels.size();
       parent.push_back(own);
       labels.push_back(kernel.name);
-      for (const std::string& node : kernel.nodes) {
+      for (const std::string_view node : nodes_of[index]) {
         for (const uint32_t cluster : clusters_of[node]) {
           parent[FindRoot(parent, cluster)] = FindRoot(parent, own);
         }

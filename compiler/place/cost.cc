@@ -27,15 +27,15 @@ constexpr double kInterpretedSigma = 0.5;
 // step along the sum takes a workgroup its time however small the tile is; long sums are cut into
 // parts that a second dispatch adds.
 struct MatrixTile {
-  double results, part;
+  double side, part;
 };
-constexpr MatrixTile kMatrixTiles[] = {
-    {128 * 128, 1}, {64 * 64, 0.7}, {32 * 32, 0.55}, {16 * 16, 0.4}};
+constexpr MatrixTile kMatrixTiles[] = {{128, 1}, {64, 0.7}, {32, 0.55}, {16, 0.4}};
 // Of 32 x 32 results in one subgroup, a multiply-add deep.
 constexpr double kMatrixStepSeconds =
     4 * product_tiles::kMatrixCycles / 16 / product_tiles::kCyclesPerNs * 1e-9;
 constexpr double kPartSteps = 256, kMostParts = 16;
-constexpr double kTogether = 4;  // workgroups of a unit that wait for memory at the same time
+constexpr double kLeastTiled = 8;  // rows or columns
+constexpr double kTogether = 4;    // workgroups of a unit that wait for memory at the same time
 
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -71,17 +71,24 @@ bool IsTiled(OpClass op_class) {
   return op_class == OpClass::kContraction || op_class == OpClass::kConvolution;
 }
 
+// How many tiles of m x n cover the results.
+double TilesOf(const Work& work, double m, double n) {
+  if (work.rows < 1 || work.columns < 1) return std::ceil(work.results / (m * n));
+  const double matrices = std::max(1.0, std::round(work.results / (work.rows * work.columns)));
+  return matrices * std::ceil(work.rows / m) * std::ceil(work.columns / n);
+}
+
 // Of fragments on matrix units.
 double MatrixSeconds(const Device& device, const Work& work, double rate) {
   const double units = device.units;
   const double steps = std::max(1.0, work.flops / (2 * work.results));
   double best = std::numeric_limits<double>::infinity();
   for (const MatrixTile& tile : kMatrixTiles) {
-    const double workgroups = std::ceil(work.results / tile.results);
+    const double workgroups = TilesOf(work, tile.side, tile.side);
     const double parts =
         std::max(1.0, std::floor(std::min({units / workgroups, steps / kPartSteps, kMostParts})));
     const double rounds = std::ceil(workgroups * parts / units);
-    const double of_part = 2 * tile.results * steps / parts;  // FLOPs
+    const double of_part = 2 * tile.side * tile.side * steps / parts;  // FLOPs
     const double seconds =
         std::max(rounds * of_part * units / (rate * tile.part),
                  std::max(1.0, rounds / kTogether) * steps / parts * kMatrixStepSeconds);
@@ -104,7 +111,7 @@ double RegisterSeconds(const Device& device, const Work& work, double rate) {
   for (const tiles::Tile& tile : tiles::kRegisterTiles) {
     if (tile.m != tile.n) continue;
     const double results = double(tile.m) * tile.n;
-    const double workgroups = std::ceil(work.results / results);
+    const double workgroups = TilesOf(work, tile.m, tile.n);
     const auto seconds_in = [&](double parts) {
       const double each = std::ceil(workgroups * parts / units);
       const double share = std::min(each, static_cast<double>(tiles::WorkgroupsOfUnit(tile)));
@@ -132,6 +139,9 @@ double RegisterSeconds(const Device& device, const Work& work, double rate) {
 double ComputeSeconds(const Device& device, const Work& work, double rate) {
   const double whole = work.flops / rate;
   if (device.units == 0 || !IsTiled(work.op_class) || work.results < 1) return whole;
+  // A few rows or columns are no tiles: each unit goes through its share of the other operand.
+  const double least = std::min(work.rows, work.columns);
+  if (least > 0 && least < kLeastTiled) return whole;
   const bool is_matrix = BitWidth(work.dtype) == 16;
   return std::max(
       whole, is_matrix ? MatrixSeconds(device, work, rate) : RegisterSeconds(device, work, rate));

@@ -32,6 +32,28 @@ Status CheckCount(size_t count, size_t highest, std::string_view what) {
   return InvalidArgument("There are {} {}; {} are allowed.", count, what, highest);
 }
 
+// `kind`: "fit", "cold fit".
+Status CheckFits(const std::vector<Fit>& fits, std::string_view kind, const std::string& who) {
+  HY_TRY(CheckCount(fits.size(), kMaxEntries, fmt::format("{}s of {}", kind, who)));
+  for (const Fit& fit : fits) {
+    const std::string what =
+        fmt::format("The {} of {} of {}", kind, FormatOpClass(fit.op_class), who);
+    HY_TRY(CheckReal(fit.sigma, 0, 10, fmt::format("{}: the sigma", what)));
+    if (fit.points.empty()) return InvalidArgument("{} has no points.", what);
+    HY_TRY(CheckCount(fit.points.size(), kMaxEntries, fmt::format("points in a fit of {}", who)));
+    double before = -1;
+    for (const FitPoint& point : fit.points) {
+      HY_TRY(CheckReal(point.work, 0, 64, fmt::format("{}: the size of a point", what)));
+      HY_TRY(CheckReal(point.factor, 1e-3, 1e4, fmt::format("{}: a factor", what)));
+      if (point.work <= before) {
+        return InvalidArgument("{}: point {} stands after point {}.", what, point.work, before);
+      }
+      before = point.work;
+    }
+  }
+  return OkStatus();
+}
+
 Status CheckDevice(const Device& device, size_t memory_count) {
   const std::string who = fmt::format("device '{}'", device.name);
   if (device.name.empty()) return InvalidArgument("A device of the machine has no name.");
@@ -46,7 +68,8 @@ Status CheckDevice(const Device& device, size_t memory_count) {
   HY_TRY(CheckNumber(device.wait_seconds, 0, kMaxSeconds, fmt::format("The wait time of {}", who)));
   HY_TRY(CheckCount(device.rates.size(), kMaxEntries, fmt::format("rates of {}", who)));
   HY_TRY(CheckCount(device.levels.size(), kMaxEntries, fmt::format("memory levels of {}", who)));
-  HY_TRY(CheckCount(device.fits.size(), kMaxEntries, fmt::format("fits of {}", who)));
+  HY_TRY(CheckFits(device.fits, "fit", who));
+  HY_TRY(CheckFits(device.cold_fits, "cold fit", who));
   HY_TRY(CheckCount(device.interpreted.size(), kMaxEntries,
                     fmt::format("interpreted classes of {}", who)));
   for (const InterpretedRate& rate : device.interpreted) {
@@ -70,21 +93,6 @@ Status CheckDevice(const Device& device, size_t memory_count) {
                              who, level.bytes, smaller);
     }
     smaller = level.bytes;
-  }
-  for (const Fit& fit : device.fits) {
-    const std::string what = fmt::format("The fit of {} of {}", FormatOpClass(fit.op_class), who);
-    HY_TRY(CheckReal(fit.sigma, 0, 10, fmt::format("{}: the sigma", what)));
-    if (fit.points.empty()) return InvalidArgument("{} has no points.", what);
-    HY_TRY(CheckCount(fit.points.size(), kMaxEntries, fmt::format("points in a fit of {}", who)));
-    double before = -1;
-    for (const FitPoint& point : fit.points) {
-      HY_TRY(CheckReal(point.work, 0, 64, fmt::format("{}: the size of a point", what)));
-      HY_TRY(CheckReal(point.factor, 1e-3, 1e4, fmt::format("{}: a factor", what)));
-      if (point.work <= before) {
-        return InvalidArgument("{}: point {} stands after point {}.", what, point.work, before);
-      }
-      before = point.work;
-    }
   }
   return OkStatus();
 }
@@ -170,6 +178,13 @@ Status VerifyMachine(const Machine& machine) {
     }
   }
   return OkStatus();
+}
+
+int64_t CacheBytes(const Device& device) {
+  // What a device keeps that tells no caches, as software devices do.
+  constexpr int64_t kUnknownBytes = 32 << 20;
+  const size_t levels = device.levels.size();
+  return levels > 1 ? device.levels[levels - 2].bytes : kUnknownBytes;
 }
 
 Machine MergeMeasured(const Machine& defaults, const Machine& measured,

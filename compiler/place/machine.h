@@ -104,6 +104,9 @@ struct Device {
   std::vector<Rate> rates;
   std::vector<Level> levels;  // the smallest first; the last is the memory itself
   std::vector<Fit> fits;
+  // The same of kernels whose weights and code no cache holds: those of models with more weights
+  // than the caches. Of a class that is not here `fits` hold there, too.
+  std::vector<Fit> cold_fits;
   std::vector<InterpretedRate> interpreted;  // of the host; what has no class here is a default
   friend bool operator==(const Device&, const Device&) = default;
 };
@@ -181,6 +184,9 @@ Machine MergeMeasured(const Machine& defaults, const Machine& measured,
 // Every index in range, every number finite and in its range, curves ascending. INVALID_ARGUMENT
 // names object, value and limit.
 Status VerifyMachine(const Machine& machine);
+
+// Of the largest cache of a device, as its levels tell.
+int64_t CacheBytes(const Device& device);
 
 // Line-based text; Parse reads exactly what Format writes, and calls VerifyMachine.
 // INVALID_ARGUMENT with the line number where the text is wrong; texts of more than 1 MiB are

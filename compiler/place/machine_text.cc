@@ -60,7 +60,7 @@ Status ReadDevice(LineReader& in, Device* device) {
   return in.ExpectLineEnd();
 }
 
-Status ReadFit(LineReader& in, Device* device) {
+Status ReadFit(LineReader& in, std::vector<Fit>* fits) {
   Fit fit;
   HY_ASSIGN(fit.op_class, ReadOpClass(in));
   HY_ASSIGN(fit.sigma, in.Real());
@@ -70,7 +70,7 @@ Status ReadFit(LineReader& in, Device* device) {
     HY_ASSIGN(point.factor, in.Real());
     fit.points.push_back(point);
   }
-  device->fits.push_back(std::move(fit));
+  fits->push_back(std::move(fit));
   return OkStatus();
 }
 
@@ -108,7 +108,9 @@ Result<bool> ReadOfDevice(LineReader& in, Device* device) {
     HY_TRY(ReadNumber(in, &rate.unit_seconds));
     device->interpreted.push_back(rate);
   } else if (in.TryWord("fit")) {
-    HY_TRY(ReadFit(in, device));
+    HY_TRY(ReadFit(in, &device->fits));
+  } else if (in.TryWord("cold-fit")) {
+    HY_TRY(ReadFit(in, &device->cold_fits));
   } else {
     return false;
   }
@@ -174,12 +176,15 @@ std::string FormatMachine(const Machine& machine) {
       fmt::format_to(to, "  interpreted {} start {} unit {}\n", FormatOpClass(rate.op_class),
                      FormatNumber(rate.start_seconds), FormatNumber(rate.unit_seconds));
     }
-    for (const Fit& fit : device.fits) {
-      fmt::format_to(to, "  fit {} {}", FormatOpClass(fit.op_class), fit.sigma);
-      for (const FitPoint& point : fit.points) {
-        fmt::format_to(to, " {} {}", point.work, point.factor);
+    for (const auto& [word, fits] :
+         {std::pair("fit", &device.fits), std::pair("cold-fit", &device.cold_fits)}) {
+      for (const Fit& fit : *fits) {
+        fmt::format_to(to, "  {} {} {}", word, FormatOpClass(fit.op_class), fit.sigma);
+        for (const FitPoint& point : fit.points) {
+          fmt::format_to(to, " {} {}", point.work, point.factor);
+        }
+        out += '\n';
       }
-      out += '\n';
     }
   }
   for (const Link& link : machine.links) {

@@ -32,10 +32,10 @@ std::string_view TakeWord(std::string_view* rest) {
 
 std::string FormatPrediction(const KernelPrediction& prediction) {
   const Work& work = prediction.work;
-  std::string out =
-      fmt::format("{} {} {} {} {} {} {} {:016x}", FormatOpClass(work.op_class),
-                  FormatDType(work.dtype), work.flops, work.bytes, work.results, prediction.seconds,
-                  FormatSource(prediction.source), prediction.key);
+  std::string out = fmt::format("{} {} {} {} {} {} {} {} {} {:016x}", FormatOpClass(work.op_class),
+                                FormatDType(work.dtype), work.flops, work.bytes, work.results,
+                                work.rows, work.columns, prediction.seconds,
+                                FormatSource(prediction.source), prediction.key);
   for (const std::string& label : prediction.labels) out += ' ' + label;
   return out;
 }
@@ -47,7 +47,8 @@ Result<KernelPrediction> ParsePrediction(std::string_view text) {
   if (!known_class) return InvalidArgument("'{}' is no class of ops.", op_class);
   out.work.op_class = *known_class;
   HY_ASSIGN(out.work.dtype, ParseDType(TakeWord(&text)));
-  for (double* const number : {&out.work.flops, &out.work.bytes, &out.work.results, &out.seconds}) {
+  for (double* const number : {&out.work.flops, &out.work.bytes, &out.work.results, &out.work.rows,
+                               &out.work.columns, &out.seconds}) {
     const std::string_view word = TakeWord(&text);
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), *number);
     if (error != std::errc() || end != word.data() + word.size() || !std::isfinite(*number) ||

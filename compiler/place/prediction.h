@@ -29,9 +29,9 @@ struct KernelPrediction {
   friend bool operator==(const KernelPrediction&, const KernelPrediction&) = default;
 };
 
-// "contraction f32 1000000 40000 6400 1.5e-05 default 00a1b2c3d4e5f607 first second": the work's class,
-// dtype, FLOPs, bytes and results, then the rest in their order. Parse is the inverse;
-// INVALID_ARGUMENT says what is wrong.
+// "contraction f32 1000000 40000 6400 80 80 1.5e-05 default 00a1b2c3d4e5f607 first second": the
+// work's class, dtype, FLOPs, bytes, results, rows and columns, then the rest in their order. Parse
+// is the inverse; INVALID_ARGUMENT says what is wrong.
 std::string FormatPrediction(const KernelPrediction& prediction);
 Result<KernelPrediction> ParsePrediction(std::string_view text);
 

@@ -49,9 +49,11 @@ struct Work {
   double bytes = 0;  // read or written at least once: operands, results, weights
   // Elements that the costliest op gives: what units can share. 0: any number of units.
   double results = 0;
+  // Of a product or convolution: its results are matrices of so many rows and columns, which tiles
+  // cover whole. 0: not known, only how many there are.
+  double rows = 0, columns = 0;
   double dispatches = 1;
-  // What the interpreter goes through element by element; of orderings the elements that are
-  // sorted.
+  // What the interpreter goes through element by element; of orderings what is compared.
   double InterpretedUnits() const {
     return op_class == OpClass::kOrdering || flops > bytes / 4 ? flops : bytes / 4;
   }

@@ -117,6 +117,7 @@ Status KernelRun::MakeOperands() {
       // Inputs and outputs are whole tensors; the first range that names one is as large.
       HY_ASSIGN(buffer,
                 allocate(offset + size, is_input ? tensors[range.index].dtype : DType::kInvalid));
+      if (is_input) inputs_.push_back(buffer);
     }
     HY_TRY(
         hal::CheckRange(fmt::format("Range '{}'", range.name), offset, size, buffer->size_bytes()));
@@ -125,47 +126,79 @@ Status KernelRun::MakeOperands() {
   return OkStatus();
 }
 
-Result<hal::CommandBuffer*> KernelRun::Record(int repeats) {
-  Ref<hal::CommandBuffer>& recording = recordings_[repeats];
+Status KernelRun::MakeEvicted(int64_t cache_bytes) {
+  if (evicting_) return OkStatus();
+  HY_ASSIGN(evicting_, device_->AllocateBuffer(hal::MemoryKind::kDevice, cache_bytes));
+  HY_ASSIGN(auto commands, device_->CreateCommandBuffer());
+  for (hal::Buffer* input : inputs_) {
+    HY_ASSIGN(auto copy, device_->AllocateBuffer(hal::MemoryKind::kDevice, input->size_bytes()));
+    HY_TRY(commands->Copy(hal::CommandRange::Direct(input, 0, input->size_bytes()),
+                          hal::CommandRange::Direct(copy.get(), 0, copy->size_bytes())));
+    brought_.push_back(std::move(copy));
+  }
+  HY_TRY(commands->Finish());
+  return TimeOnDevice(*commands).status();
+}
+
+Status KernelRun::RecordEviction(hal::CommandBuffer& commands) const {
+  HY_TRY(commands.Fill(hal::CommandRange::Direct(evicting_.get(), 0, evicting_->size_bytes()),
+                       kFillPattern, 4));
+  HY_TRY(commands.Barrier());
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const int64_t bytes = inputs_[i]->size_bytes();
+    HY_TRY(commands.Copy(hal::CommandRange::Direct(brought_[i].get(), 0, bytes),
+                         hal::CommandRange::Direct(inputs_[i], 0, bytes)));
+  }
+  return commands.Barrier();
+}
+
+Status KernelRun::RecordExecution(hal::CommandBuffer& commands) const {
+  for (const program::Block& block : program_->program().entries.front().blocks) {
+    for (const program::Command& command : block.commands) {
+      std::vector<hal::CommandRange> bindings;
+      for (const uint32_t binding : command.bindings) bindings.push_back(ranges_[binding]);
+      switch (command.kind) {
+        case program::CommandKind::kDispatch: {
+          hal::DispatchCommand dispatch;
+          dispatch.executable = program_->executable(command.executable);
+          dispatch.entry = command.entry;
+          std::vector<int64_t> scalars;
+          for (const program::SizeExpr& scalar : command.scalars) {
+            HY_ASSIGN(const int64_t value, scalar.Evaluate({}));
+            scalars.push_back(value);
+          }
+          for (int axis = 0; axis < 3; ++axis) {
+            HY_ASSIGN(dispatch.grid[axis], command.grid[axis].Evaluate({}));
+          }
+          dispatch.bindings = bindings;
+          dispatch.scalars = scalars;
+          dispatch.label = command.label;
+          HY_TRY(commands.Dispatch(dispatch));
+          break;
+        }
+        case program::CommandKind::kCopy:
+          HY_TRY(commands.Copy(bindings[0], bindings[1]));
+          break;
+        case program::CommandKind::kFill:
+          HY_TRY(commands.Fill(bindings[0], command.fill_value, command.fill_bytes));
+          break;
+        case program::CommandKind::kInterpret:
+        case program::CommandKind::kTransfer:
+          return Unimplemented("'{}' does not run on the device alone.", command.label);
+      }
+      HY_TRY(commands.Barrier());
+    }
+  }
+  return OkStatus();
+}
+
+Result<hal::CommandBuffer*> KernelRun::Record(int repeats, Content content) {
+  Ref<hal::CommandBuffer>& recording = recordings_[{repeats, content}];
   if (recording) return recording.get();
   HY_ASSIGN(auto commands, device_->CreateCommandBuffer());
   for (int r = 0; r < repeats; ++r) {
-    for (const program::Block& block : program_->program().entries.front().blocks) {
-      for (const program::Command& command : block.commands) {
-        std::vector<hal::CommandRange> bindings;
-        for (const uint32_t binding : command.bindings) bindings.push_back(ranges_[binding]);
-        switch (command.kind) {
-          case program::CommandKind::kDispatch: {
-            hal::DispatchCommand dispatch;
-            dispatch.executable = program_->executable(command.executable);
-            dispatch.entry = command.entry;
-            std::vector<int64_t> scalars;
-            for (const program::SizeExpr& scalar : command.scalars) {
-              HY_ASSIGN(const int64_t value, scalar.Evaluate({}));
-              scalars.push_back(value);
-            }
-            for (int axis = 0; axis < 3; ++axis) {
-              HY_ASSIGN(dispatch.grid[axis], command.grid[axis].Evaluate({}));
-            }
-            dispatch.bindings = bindings;
-            dispatch.scalars = scalars;
-            dispatch.label = command.label;
-            HY_TRY(commands->Dispatch(dispatch));
-            break;
-          }
-          case program::CommandKind::kCopy:
-            HY_TRY(commands->Copy(bindings[0], bindings[1]));
-            break;
-          case program::CommandKind::kFill:
-            HY_TRY(commands->Fill(bindings[0], command.fill_value, command.fill_bytes));
-            break;
-          case program::CommandKind::kInterpret:
-          case program::CommandKind::kTransfer:
-            return Unimplemented("'{}' does not run on the device alone.", command.label);
-        }
-        HY_TRY(commands->Barrier());
-      }
-    }
+    if (content != Content::kExecutions) HY_TRY(RecordEviction(*commands));
+    if (content != Content::kEvictions) HY_TRY(RecordExecution(*commands));
   }
   HY_TRY(commands->Finish());
   recording = std::move(commands);
@@ -189,22 +222,36 @@ Result<double> KernelRun::Time(int repeats, const std::function<void()>& during)
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-Result<double> KernelRun::TimeOne() {
-  HY_ASSIGN(hal::CommandBuffer * commands, Record(kTogether));
+Result<double> KernelRun::TimeOnDevice(hal::CommandBuffer& commands) {
   const hal::SemaphorePoint wait{semaphore_.get(), value_}, signal{semaphore_.get(), value_ + 1};
   const auto time = MakeRef<hal::CommandTime>();
   hal::SubmitInfo info;
   info.ordering.waits = {&wait, 1};
   info.ordering.signals = {&signal, 1};
   info.ordering.caller_waits = true;
-  info.commands = commands;
+  info.commands = &commands;
   info.time = time.get();
   HY_TRY(device_->Submit(0, info));
   ++value_;
   HY_TRY(device_->Wait({&signal, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout));
   if (time->nanoseconds() <= 0) return Unimplemented("The device does not time commands.");
+  return static_cast<double>(time->nanoseconds()) * 1e-9;
+}
+
+Result<double> KernelRun::TimeOne() {
+  HY_ASSIGN(hal::CommandBuffer * commands, Record(kTogether));
+  HY_ASSIGN(const double seconds, TimeOnDevice(*commands));
   const int count = kTogether * static_cast<int>(command_count());
-  return launch_.Without(static_cast<double>(time->nanoseconds()) * 1e-9, count) / kTogether;
+  return launch_.Without(seconds, count) / kTogether;
+}
+
+Result<double> KernelRun::TimeCold(int64_t cache_bytes) {
+  HY_TRY(MakeEvicted(cache_bytes));
+  HY_ASSIGN(hal::CommandBuffer * both, Record(kTogether, Content::kColdExecutions));
+  HY_ASSIGN(hal::CommandBuffer * evictions, Record(kTogether, Content::kEvictions));
+  HY_ASSIGN(const double with, TimeOnDevice(*both));
+  HY_ASSIGN(const double without, TimeOnDevice(*evictions));
+  return std::max(0.0, with - without) / kTogether;  // of a short kernel noise may be more
 }
 
 }  // namespace halyard::runtime

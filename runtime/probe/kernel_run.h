@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "compiler/place/prediction.h"
@@ -37,6 +38,10 @@ class KernelRun {
   // What the device says that one execution takes, without its launch (runtime/launch_time.h), as
   // runs time their commands.
   Result<double> TimeOne();
+  // As TimeOne, of an execution behind others that left nothing of its weights and code in caches
+  // of `cache_bytes`, as in a model of more weights than that. The operands it is given are there,
+  // as the kernel before leaves them.
+  Result<double> TimeCold(int64_t cache_bytes);
   // The host's part of submitting, of the last Time.
   double submit_seconds() const { return submit_seconds_; }
   // What placement expects of the graph, if that is one cluster; FAILED_PRECONDITION if not.
@@ -46,14 +51,29 @@ class KernelRun {
 
  private:
   explicit KernelRun(Ref<hal::Device> device) : device_(std::move(device)), launch_(device_) {}
+  // What a recording has.
+  enum class Content : uint8_t {
+    kExecutions,      // one behind the other
+    kColdExecutions,  // each behind what empties the caches and brings the inputs
+    kEvictions,       // what stands before each of those alone
+  };
   Status MakeOperands();
-  Result<hal::CommandBuffer*> Record(int repeats);
+  // Memory to write over, as large as the caches, and a second copy of each input.
+  Status MakeEvicted(int64_t cache_bytes);
+  Status RecordEviction(hal::CommandBuffer& commands) const;
+  Status RecordExecution(hal::CommandBuffer& commands) const;
+  Result<hal::CommandBuffer*> Record(int repeats, Content content = Content::kExecutions);
+  // By the device's clock.
+  Result<double> TimeOnDevice(hal::CommandBuffer& commands);
 
   Ref<hal::Device> device_;
   std::shared_ptr<LoadedProgram> program_;
   std::vector<Ref<hal::Buffer>> buffers_;
   std::vector<hal::CommandRange> ranges_;  // per buffer of the entry
-  std::map<int, Ref<hal::CommandBuffer>> recordings_;
+  std::vector<hal::Buffer*> inputs_;       // of buffers_
+  Ref<hal::Buffer> evicting_;              // null until an execution is to be cold
+  std::vector<Ref<hal::Buffer>> brought_;  // the second copies
+  std::map<std::pair<int, Content>, Ref<hal::CommandBuffer>> recordings_;
   Ref<hal::Semaphore> semaphore_;
   uint64_t value_ = 0;
   double submit_seconds_ = 0;

@@ -78,8 +78,10 @@ void SetRates(const DeviceProbe& probe, place::Device* device) {
   }
 }
 
-// What kernels took over what the roofline says, of the rates and levels that are there.
-void SetFits(const DeviceProbe& probe, place::Device* device) {
+// What kernels of that kind took over what the roofline says, of the rates and levels that are
+// there.
+std::vector<place::Fit> FitsOf(const DeviceProbe& probe, ReadingKind kind,
+                               const place::Device& device) {
   std::vector<place::Sample> samples;
   for (const Reading& reading : probe.readings) {
     const Result<DType> dtype = ParseDType(reading.dtype);
@@ -91,20 +93,23 @@ void SetFits(const DeviceProbe& probe, place::Device* device) {
     sample.seconds = reading.seconds.median;
     if (reading.kind == ReadingKind::kMatmul) {
       sample.work.op_class = place::OpClass::kContraction;
-      sample.work.results = static_cast<double>(reading.size) * static_cast<double>(reading.size);
+      sample.work.rows = sample.work.columns = static_cast<double>(reading.size);
+      sample.work.results = sample.work.rows * sample.work.columns;
       // The rate is theirs: at their size there is nothing to correct.
-      sample.seconds = place::Roofline(*device, sample.work).value;
+      sample.seconds = place::Roofline(device, sample.work).value;
       samples.push_back(sample);
-    } else if (reading.kind == ReadingKind::kKernel) {
+    } else if (reading.kind == kind) {
       for (size_t c = 0; c < place::kOpClassCount; ++c) {
         sample.work.op_class = static_cast<place::OpClass>(c);
         if (place::FormatOpClass(sample.work.op_class) == reading.op_class) break;
       }
       sample.work.results = static_cast<double>(reading.results);
+      sample.work.rows = static_cast<double>(reading.rows);
+      sample.work.columns = static_cast<double>(reading.columns);
       samples.push_back(sample);
     }
   }
-  device->fits = place::FitEfficiency(*device, samples);
+  return place::FitEfficiency(device, samples);
 }
 
 void SetLevels(const DeviceProbe& probe, place::Device* device) {
@@ -239,7 +244,8 @@ place::Machine MeasuredMachine(const place::Machine& defaults, const ProbeReport
     }
     SetRates(*probe, &device);  // each dtype by itself
     if ((probe->lacks & kBandwidth) == 0) SetLevels(*probe, &device);
-    SetFits(*probe, &device);
+    device.fits = FitsOf(*probe, ReadingKind::kKernel, device);
+    device.cold_fits = FitsOf(*probe, ReadingKind::kColdKernel, device);
     SetInterpreted(*probe, &device);
     if (device.memory != machine.home && (probe->lacks & kCopies) == 0) {
       by_memory[device.memory] = probe;

@@ -11,10 +11,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxTextBytes = size_t{4} << 20;
-constexpr const char* kFormat = "halyard-probes-4";
-constexpr const char* kKindNames[] = {
-    "copy",   "read",   "stream", "triad",       "matmul",      "kernel",   "dispatch",
-    "submit", "replay", "wait",   "first-touch", "later-touch", "crossing", "interpreted"};
+constexpr const char* kFormat = "halyard-probes-5";
+constexpr const char* kKindNames[] = {"copy",     "read",        "stream",      "triad",
+                                      "matmul",   "kernel",      "dispatch",    "submit",
+                                      "replay",   "wait",        "first-touch", "later-touch",
+                                      "crossing", "interpreted", "cold-kernel"};
 constexpr std::pair<ProbePart, const char*> kPartNames[] = {
     {kLatencies, "latencies"}, {kCopies, "copies"},   {kCrossings, "crossings"},
     {kBandwidth, "bandwidth"}, {kClasses, "classes"}, {kProducts, "products"}};
@@ -27,6 +28,10 @@ double MedianOf(std::vector<double>& values) {
   return (upper +
           *std::max_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(middle))) /
          2;
+}
+
+bool IsKernel(ReadingKind kind) {
+  return kind == ReadingKind::kKernel || kind == ReadingKind::kColdKernel;
 }
 
 // --- Writing
@@ -63,9 +68,11 @@ Json ToJson(const Reading& reading) {
     json["operations"] = reading.operations;
   }
   if (reading.kind == ReadingKind::kInterpreted) json["operations"] = reading.operations;
-  if (reading.kind == ReadingKind::kKernel) {
+  if (IsKernel(reading.kind)) {
     json["operations"] = reading.operations;
     json["results"] = reading.results;
+    if (reading.rows > 0) json["rows"] = reading.rows;
+    if (reading.columns > 0) json["columns"] = reading.columns;
   }
   if (reading.bytes > 0) json["bytes"] = reading.bytes;
   json["seconds"] = {{"median", reading.seconds.median},
@@ -181,6 +188,8 @@ Reading ReadReading(Reader& reader, const Json& json, const std::string& device)
   out.size = reader.Integer(json, "size");
   out.operations = reader.Real(json, "operations");
   out.results = reader.Integer(json, "results");
+  out.rows = reader.Integer(json, "rows");
+  out.columns = reader.Integer(json, "columns");
   out.bytes = reader.Integer(json, "bytes");
   out.is_verified = reader.Flag(json, "is_verified");
   out.clock_hz = reader.Integer(json, "clock_hz");
@@ -232,8 +241,8 @@ Spread Summarize(std::vector<double> samples) {
 }
 
 double Reading::Rate() const {
-  const bool has_rate = kind != ReadingKind::kKernel && kind != ReadingKind::kCrossing &&
-                        kind != ReadingKind::kInterpreted;
+  const bool has_rate =
+      !IsKernel(kind) && kind != ReadingKind::kCrossing && kind != ReadingKind::kInterpreted;
   if (seconds.median <= 0 || !has_rate) return 0;
   return (kind == ReadingKind::kMatmul ? operations : static_cast<double>(bytes)) / seconds.median;
 }
@@ -340,7 +349,7 @@ std::string TabulateProbe(const DeviceProbe& probe) {
     if (r.kind == ReadingKind::kCopy || r.kind == ReadingKind::kCrossing)
       what += fmt::format(" {} -> {}", r.from, r.to);
     if (!r.level.empty()) what += " " + r.level;
-    if (r.kind == ReadingKind::kKernel || r.kind == ReadingKind::kInterpreted) {
+    if (IsKernel(r.kind) || r.kind == ReadingKind::kInterpreted) {
       what += fmt::format(" {} {}, {:.3g} MFLOP, {}", r.op_class, r.dtype, r.operations * 1e-6,
                           FormatBytes(r.bytes));
     } else if (r.kind == ReadingKind::kMatmul) {

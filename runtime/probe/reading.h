@@ -38,6 +38,7 @@ enum class ReadingKind : uint8_t {
   kCrossing,    // a value of `bytes` from a kernel on one device to a kernel on the other and back:
                 // half
   kInterpreted,  // the interpreter evaluates an op of a class
+  kColdKernel,   // as kKernel, with none of its weights and code in the caches
 };
 std::string_view FormatReadingKind(ReadingKind kind);  // "copy", "read", ...
 
@@ -46,7 +47,7 @@ enum ProbePart : uint32_t {
   kLatencies = 1,   // kDispatch, kSubmit, kReplay, kWait, kFirstTouch, kLaterTouch
   kCopies = 2,      // kCopy, to other devices too
   kBandwidth = 4,   // kRead, kStream, kTriad
-  kClasses = 16,    // kKernel, kInterpreted
+  kClasses = 16,    // kKernel, kColdKernel, kInterpreted
   kProducts = 8,    // kMatmul
   kCrossings = 32,  // kCrossing
 };
@@ -60,16 +61,17 @@ struct Reading {
   std::string from, to;  // kCopy: "device", "pinned", "pageable", or the path of another device
                          // kCrossing: "device", and the path of the other one
   std::string level;     // kRead, kStream, kTriad: "L1", "L2", "L3", "memory"
-  std::string op_class;  // kKernel, kInterpreted: as place::FormatOpClass
-  std::string dtype;     // kMatmul, kKernel, kInterpreted
+  std::string op_class;  // kKernel, kColdKernel, kInterpreted: as place::FormatOpClass
+  std::string dtype;     // kMatmul, kKernel, kColdKernel, kInterpreted
   bool matrix_units = false;  // kMatmul: whether kernels may use them
   int64_t size = 0;           // kMatmul: n
   int64_t bytes = 0;          // moved by one operation; of kMatmul: of the three matrices
-  double operations = 0;      // kMatmul, kKernel, kInterpreted: floating-point operations
-  int64_t results = 0;        // kKernel: elements that its main op gives
-  Spread seconds;             // of one operation
-  bool is_verified = false;   // kCopy: the bytes arrived whole
-  int64_t clock_hz = 0;       // of the device while it worked; 0: not told
+  double operations = 0;  // kMatmul, kKernel, kColdKernel, kInterpreted: floating-point operations
+  int64_t results = 0;    // kKernel, kColdKernel: elements that its main op gives
+  int64_t rows = 0, columns = 0;  // the same: of the matrices of a product's results; 0: none
+  Spread seconds;                 // of one operation
+  bool is_verified = false;       // kCopy: the bytes arrived whole
+  int64_t clock_hz = 0;           // of the device while it worked; 0: not told
 
   // Operations of a product, bytes otherwise, per second; 0 for latencies, kernels, crossings and
   // what is interpreted.

@@ -153,7 +153,7 @@ TEST_F(ProbeTest, DamagedReportsAreRefused) {
     EXPECT_EQ(report.status().code(), StatusCode::kDataLoss) << text;
     return std::string(report.status().message());
   };
-  const std::string head = R"({"format": "halyard-probes-4", "snapshot": 1, "unix_seconds": 0, )";
+  const std::string head = R"({"format": "halyard-probes-5", "snapshot": 1, "unix_seconds": 0, )";
   const std::string device = head + R"("devices": [{"path": "a", "notes": [], "readings": [)";
   EXPECT_THAT(reason(""), HasSubstr("no JSON object"));
   EXPECT_THAT(reason("[1]"), HasSubstr("no JSON object"));
@@ -576,6 +576,24 @@ TEST_F(ProbeTest, PlacementIsCorrectedByKernelsOfEachClass) {
   EXPECT_NEAR(place::EstimateCost(measured.devices[0], large, {}).seconds, 50e-6, 5e-6);
   small.op_class = place::OpClass::kOrdering;
   EXPECT_EQ(place::EstimateCost(measured.devices[0], small, {}).source, place::Source::kDefault);
+  EXPECT_TRUE(measured.devices[0].cold_fits.empty());
+  // Cold kernels make fits of their own.
+  for (Reading reading : std::vector(report.devices[0].readings)) {
+    if (reading.kind != ReadingKind::kKernel) continue;
+    reading.kind = ReadingKind::kColdKernel;
+    reading.seconds.median *= 2;
+    report.devices[0].readings.push_back(reading);
+  }
+  EXPECT_EQ(FormatProbeReport(ParseProbeReport(FormatProbeReport(report)).value()),
+            FormatProbeReport(report));
+  EXPECT_THAT(TabulateProbe(report.devices[0]), HasSubstr("cold-kernel reduction f32"));
+  const place::Device both = MeasuredMachine(UnmeasuredMachine(), report).devices[0];
+  EXPECT_EQ(both.fits, measured.devices[0].fits);
+  ASSERT_EQ(both.cold_fits.size(), 1u);
+  ASSERT_EQ(both.cold_fits[0].points.size(), both.fits[0].points.size());
+  for (size_t i = 0; i < both.fits[0].points.size(); ++i) {
+    EXPECT_NEAR(both.cold_fits[0].points[i].factor, 2 * both.fits[0].points[i].factor, 1e-9);
+  }
 }
 
 }  // namespace

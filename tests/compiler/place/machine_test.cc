@@ -22,6 +22,7 @@ Machine FullMachine() {
   machine.load = "idle, \"governor\" performance\n";
   machine.devices[1].units = 132;
   machine.devices[1].fits.push_back({OpClass::kContraction, {{10, 2.5}, {20, 1.25}}, 0.2});
+  machine.devices[1].cold_fits.push_back({OpClass::kAttention, {{12, 3}}, 0.1});
   machine.devices[0].interpreted.push_back(
       {OpClass::kOrdering, {3e-5, Source::kMeasured, 0.02}, {2e-8, Source::kMeasured, 0.04}});
   machine.links[0].is_verified = true;
@@ -72,6 +73,8 @@ TEST(MachineText, AHostileFileIsOneClearError) {
               HasSubstr("Two links lead from memory 0 to memory 1"));
   EXPECT_THAT(message(" 4096 ", " 2097152 "), HasSubstr("stands after that of 2097152"));
   EXPECT_THAT(message("home 0", "home 9"), HasSubstr("The home memory is 9"));
+  EXPECT_THAT(message("cold-fit attention 0.1 12 3", "cold-fit attention 0.1 12 0"),
+              HasSubstr("The cold fit of attention of device 'gpu:0': a factor is 0"));
   EXPECT_THAT(message("fit contraction 0.2 10 2.5", "fit contraction 0.2 30 2.5"),
               HasSubstr("point 20 stands after point 30"));
   EXPECT_THAT(message("crossing 4e-05", "crossing 40"),
@@ -226,7 +229,7 @@ TEST(CostModel, WhatTheInterpreterTakesIsMeasuredByClass) {
   work.op_class = OpClass::kOrdering;
   work.flops = 100;
   work.bytes = 4000;
-  EXPECT_EQ(work.InterpretedUnits(), 100);  // what is sorted, however wide its indices are
+  EXPECT_EQ(work.InterpretedUnits(), 100);  // what is compared, however wide its indices are
   Device host;
   const Cost guess = InterpretedCost(&host, work);
   EXPECT_EQ(guess.source, Source::kDefault);
@@ -239,6 +242,35 @@ TEST(CostModel, WhatTheInterpreterTakesIsMeasuredByClass) {
   work.op_class = OpClass::kControl;  // as pointwise
   EXPECT_NEAR(InterpretedCost(&host, work).seconds, 1e-6 + 1e-6, 1e-12);
   EXPECT_GT(InterpretedCost(&host, work).sigma, 0.5);
+}
+
+// Tiles cover the rows and columns of results whole: 197 rows are two tiles of 128, and eight of
+// 2048 columns half of each tile.
+TEST(CostModel, TilesThatResultsFillInPartCostWhole) {
+  Device gpu = MakeMachine(2).devices[1];
+  gpu.units = 132;
+  Work work;
+  work.op_class = OpClass::kContraction;
+  const auto seconds = [&](double rows, double columns) {
+    work.rows = rows, work.columns = columns;
+    return Roofline(gpu, work).value;
+  };
+  for (const DType dtype : {DType::kF32, DType::kF16}) {
+    work.dtype = dtype;
+    work.results = 197 * 3072;
+    work.flops = 2 * work.results * 768;
+    const double unknown = seconds(0, 0);
+    EXPECT_GT(seconds(197, 3072), unknown);
+    EXPECT_EQ(seconds(256, 2364), unknown);  // as many tiles as the elements need
+    work.results = 16384;
+    work.flops = 2 * work.results * 768;
+    EXPECT_EQ(seconds(128, 128), seconds(0, 0));
+    EXPECT_GT(seconds(8, 2048), 1.5 * seconds(128, 128));
+    EXPECT_LT(seconds(1, 16384), seconds(8, 2048));  // no tiles at all
+    work.results = 12 * 128 * 128;
+    work.flops = 2 * work.results * 64;
+    EXPECT_EQ(seconds(128, 128), seconds(0, 0));  // twelve matrices
+  }
 }
 
 TEST(CostModel, TakesTheBestSourceThereIs) {

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What programs record of the times that placement expects of their kernels.
+#include "compiler/pipeline/predictions.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "compiler/pipeline/pipeline.h"
+#include "compiler/place/plan.h"
+#include "compiler/place/prediction.h"
+
+namespace halyard::pipeline {
+namespace {
+
+std::vector<program::Device> HostAndAnother() {
+  std::vector<program::Device> devices(2);
+  devices[0].name = "cpu:0";
+  devices[0].is_host = true;
+  devices[1].name = "cpu:1";
+  devices[1].target.worker_count = 64;
+  devices[1].target.vector_bytes = 64;
+  return devices;
+}
+
+// Each kernel is predicted once, and all predictions together are what the clusters cost.
+TEST(Predictions, EveryKernelHasAPredictionOnce) {
+  constexpr std::string_view kText = R"(graph main(%x: f32[64, 96], %w: f32[96, 80]) -> (%d, %e) {
+  %a = matmul %x, %w : f32[64, 80] "product"
+  %b = tanh %a : f32[64, 80] "squash"
+  %s = reduce_sum %b {axes = [1], keep_dims = 1} : f32[64, 1] "sum"
+  %t = broadcast %s {shape = [64, 80]} : f32[64, 80] "wide"
+  %d = div %b, %t : f32[64, 80] "share"
+  %e = exp %d : f32[64, 80] "last"
+}
+)";
+  CompileRequest request;
+  request.graph_text = kText;
+  request.options.tune = false;
+  request.options.placement.affinities = {{"*", "cpu:0", place::Strength::kRequire}};
+  request.devices = HostAndAnother();
+  request.devices[0].target = *ParseTarget("cpu-avx2");
+  const auto compiled = pipeline::Compile(request);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().ToString();
+  std::multiset<std::string> predicted;
+  std::set<std::string> dispatched;
+  double seconds = 0, costs = 0;
+  for (const program::Record& record : compiled->program.records) {
+    if (record.kind == "plan") {
+      const auto plan = place::ParsePlan(record.text);
+      ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+      for (const auto& cost : plan->costs) costs += cost[0].seconds;
+    }
+    if (record.kind != place::kPredictedRecord) continue;
+    const auto prediction = place::ParsePrediction(record.text);
+    ASSERT_TRUE(prediction.ok()) << prediction.status().ToString();
+    predicted.insert(prediction->labels.begin(), prediction->labels.end());
+    seconds += prediction->seconds;
+  }
+  for (const program::Command& command : compiled->program.entries[0].blocks[0].commands) {
+    if (command.kind == program::CommandKind::kDispatch) dispatched.insert(command.label);
+  }
+  EXPECT_GT(dispatched.size(), 1u);
+  EXPECT_EQ(std::set<std::string>(predicted.begin(), predicted.end()), dispatched);
+  EXPECT_EQ(predicted.size(), dispatched.size());
+  EXPECT_NEAR(seconds, costs, 1e-12);
+}
+
+// What several kernels compute, each for itself, makes no single work of them.
+TEST(Predictions, KernelsThatComputeTheSameMaskArePredictedApart) {
+  constexpr std::string_view kText = R"(graph main(%x: f32[64, 64], %m: f32[64, 64]) -> (%d) {
+  %n = neg %m : f32[64, 64] "mask"
+  %a = matmul %x, %x : f32[64, 64] "first"
+  %b = add %a, %n : f32[64, 64] "masked1"
+  %c = matmul %b, %x : f32[64, 64] "second"
+  %d = add %c, %n : f32[64, 64] "masked2"
+}
+)";
+  CompileRequest request;
+  request.graph_text = kText;
+  request.options.tune = false;
+  request.devices = HostAndAnother();
+  request.devices.pop_back();
+  request.devices[0].target = *ParseTarget("cpu-avx2");
+  const auto compiled = pipeline::Compile(request);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().ToString();
+  size_t products = 0;
+  for (const program::Record& record : compiled->program.records) {
+    if (record.kind != place::kPredictedRecord) continue;
+    const auto prediction = place::ParsePrediction(record.text);
+    ASSERT_TRUE(prediction.ok()) << prediction.status().ToString();
+    EXPECT_EQ(prediction->labels.size(), 1u) << record.text;
+    EXPECT_LT(prediction->work.flops, 3.0 * 64 * 64 * 64) << record.text;
+    products += prediction->work.op_class == place::OpClass::kContraction;
+  }
+  EXPECT_EQ(products, 2u);
+}
+
+}  // namespace
+}  // namespace halyard::pipeline
