@@ -48,7 +48,7 @@ def prepare(build, model):
 
 
 def measure(halyard, model, args, environment, *options):
-    """By class of op, what was predicted (seconds) and measured of each kernel, and what it does."""
+    """What was predicted (seconds) and measured of each kernel, and what it does, by class of op; what a run takes."""
     done = subprocess.run(
         [halyard, "bench", prepare(args.build, model), "--device", args.device, *sizes_of(model), "--no-check",
          "--concurrency", "1", "--seconds", str(args.seconds), "-o", "json", *(["--no-tune"] if args.no_tune else []),
@@ -58,7 +58,8 @@ def measure(halyard, model, args, environment, *options):
         print(f"{model}: FAILED: {lines[-1] if lines else done.returncode}", file=sys.stderr)
         return None
     [row] = json.loads(done.stdout)["rows"]
-    return {error["class"]: error["samples"] for error in row["profile"]["model_error"]}
+    return {"run": row["latency"]["p50"],
+            "classes": {error["class"]: error["samples"] for error in row["profile"]["model_error"]}}
 
 
 def summary(ratios):
@@ -94,18 +95,23 @@ def main():
         for model in args.models:
             measured["warm"][model] = measure(halyard, model, args, environment, "--replan")
     failed = False
-    print("| what | cache | kernels | median error | predicted / measured |\n|---|---|---|---|---|")
+    print("| what | cache | kernels | median error | predicted / measured | all kernels predicted, ms | measured, ms | "
+          "a run, ms |\n|---|---|---|---|---|---|---|---|")
     for state, by_model in measured.items():
         failed |= None in by_model.values()
         by_class, of_models, everything = {}, [], []
-        for model, classes in by_model.items():
+        for model, found in by_model.items():
+            samples_of = found["classes"] if found else {}
+            sums = [1e3 * sum(one[key] for samples in samples_of.values() for one in samples)
+                    for key in ("seconds", "measured")]
             classes = {op_class: [one["seconds"] / one["measured"] for one in samples]
-                       for op_class, samples in (classes or {}).items()}
+                       for op_class, samples in samples_of.items()}
             ratios = [ratio for all_of_class in classes.values() for ratio in all_of_class]
             if not ratios:
                 continue
             error, count, ratio = summary(ratios)
-            print(f"| {model} | {state} | {count} | {error:.0%} | {ratio:.2f} |")
+            print(f"| {model} | {state} | {count} | {error:.0%} | {ratio:.2f} | {sums[0]:.3f} | {sums[1]:.3f} | "
+                  f"{1e3 * found['run']:.3f} |")
             of_models.append(error)
             everything += ratios
             for op_class, all_of_class in classes.items():
@@ -114,10 +120,10 @@ def main():
             continue
         for op_class, ratios in sorted(by_class.items()):
             error, count, ratio = summary(ratios)
-            print(f"| class {op_class} | {state} | {count} | {error:.0%} | {ratio:.2f} |")
+            print(f"| class {op_class} | {state} | {count} | {error:.0%} | {ratio:.2f} | | | |")
         error, count, ratio = summary(everything)
-        print(f"| **all kernels** | {state} | {count} | **{error:.0%}** | {ratio:.2f} |")
-        print(f"| **median of the models** | {state} | | **{statistics.median(of_models):.0%}** | |")
+        print(f"| **all kernels** | {state} | {count} | **{error:.0%}** | {ratio:.2f} | | | |")
+        print(f"| **median of the models** | {state} | | **{statistics.median(of_models):.0%}** | | | | |")
         failed |= args.check and error > LIMITS[state]
     if args.output:
         pathlib.Path(args.output).write_text(json.dumps(measured, indent=1), encoding="utf-8")

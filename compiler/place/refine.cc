@@ -39,6 +39,19 @@ bool CanAll(const Core& core, const std::vector<uint32_t>& units, uint32_t devic
                      [&](uint32_t unit) { return core.CostOf(unit, device) < kNever; });
 }
 
+size_t CountTransfers(const Core& core, const Assignment& at) {
+  size_t count = 0;
+  std::set<uint32_t> targets;
+  for (const CoreTensor& tensor : core.tensors) {
+    targets.clear();
+    for (const uint32_t consumer : tensor.consumers) targets.insert(at[consumer]);
+    if (tensor.is_output) targets.insert(core.home);
+    count +=
+        targets.size() - targets.count(tensor.producer == kNone ? core.home : at[tensor.producer]);
+  }
+  return count;
+}
+
 }  // namespace
 
 std::vector<std::vector<uint32_t>> FindIslands(const Core& core, const Assignment& at) {
@@ -133,6 +146,28 @@ void RefineBorders(const Simulator& simulator, const Core& core, uint64_t step_l
       }
     }
     if (!improved || simulator.steps() >= limit) return;
+  }
+}
+
+void SaveTransfers(const Problem& problem, const Simulator& simulator, const Core& core,
+                   Assignment& at, std::vector<DecidedBy>& decided) {
+  const Assignment before = at;
+  const Ticks score = simulator.Score(before);
+  const int64_t excess = simulator.Excess(before);
+  for (uint32_t unit = 0; unit < core.units; ++unit) {
+    for (const uint32_t device : NeighbourDevices(core, at, {unit})) {
+      if (core.CostOf(unit, device) >= kNever) continue;
+      Assignment moved = at;
+      moved[unit] = device;
+      if (CountTransfers(core, moved) >= CountTransfers(core, at) ||
+          core.Additive(moved) >= core.Additive(at) || simulator.Excess(moved) > excess) {
+        continue;
+      }
+      const Ticks longer = simulator.Score(moved) - score;
+      if (longer > 0 && longer >= NoiseBetween(problem, core, before, moved, score)) continue;
+      at = std::move(moved);
+      decided[unit] = DecidedBy::kHysteresis;
+    }
   }
 }
 

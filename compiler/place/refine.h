@@ -25,6 +25,12 @@ Ticks NoiseBetween(const Problem& problem, const Core& core, const Assignment& a
 void RefineBorders(const Simulator& simulator, const Core& core, uint64_t step_limit,
                    Assignment& at, std::vector<DecidedBy>& decided);
 
+// Moves units to a device of their neighbours where that saves a transfer and lowers the sum of all
+// costs, as long as all of that lengthens the simulated run by less than the noise: transfers that
+// it overlaps with others are work all the same.
+void SaveTransfers(const Problem& problem, const Simulator& simulator, const Core& core,
+                   Assignment& at, std::vector<DecidedBy>& decided);
+
 // Pulls islands back to `main`, the device of the best plan that has one, where they win less than
 // the noise. Islands that hold a unit which that device cannot run stay.
 void PullBackIslands(const Problem& problem, const Simulator& simulator, const Core& core,

@@ -35,6 +35,12 @@ class Simulator {
   std::vector<MemoryUse> Memory(const Assignment& at) const;
   // Bytes above the caps, all memories together; 0: the plan fits.
   int64_t Excess(const Assignment& at) const;
+  // The least makespan of all assignments within the limits that take each unit's device from
+  // `choices`, if that is less than `limit`; else `limit`. Tries all, those with the same beginning
+  // together, and none whose beginning takes too long or has too many weights. Where every unit is
+  // one item; `tried` counts the items that were placed.
+  Ticks LeastOfAll(const std::vector<std::vector<uint32_t>>& choices, Ticks limit,
+                   uint64_t* tried) const;
   // Each unit where its first item would end soonest, decided in the order of the items
   // (Topcuoglu, Hariri and Wu 2002 without ranks): a start that sees queues and links.
   Assignment EarliestFinish() const;

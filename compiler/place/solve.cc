@@ -242,6 +242,7 @@ Result<Outcome> SolveUnits(const Problem& problem, const Core& core, const Simul
     out.decided = std::move(decided);
     out.winner = candidate->name;
   }
+  if (problem.hysteresis) SaveTransfers(problem, simulator, core, out.at, out.decided);
   const auto single = std::find_if(ranked.begin(), ranked.end(), [](const Candidate* candidate) {
     return candidate->device != kNone;
   });

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "compiler/place/makespan.h"
 #include "compiler/place/search.h"
+#include "compiler/place/stream.h"
 #include "tests/compiler/place/random_problem.h"
 
 namespace halyard::place {
@@ -166,6 +167,47 @@ TEST(Solve, IsNearTheBestScheduleOfTwoDevices) {
               100 * worst);
   EXPECT_GE(optimal, kRounds * 85 / 100);
   EXPECT_LE(worst, 0.25);
+}
+
+// What no plan can do is said by all assignments that share their beginnings: the same as one by
+// one, with limits that bind and with weights that stream.
+TEST(LeastOfAll, EqualsAllAssignmentsOneByOne) {
+  std::mt19937 random(65);
+  int limited = 0, streamed = 0;
+  for (int round = 0; round < 60; ++round) {
+    RandomShape shape;
+    shape.items = 7;
+    shape.devices = round % 3 == 0 ? 3 : 2;
+    shape.weights = round % 2 == 1;
+    Problem problem = MakeRandomProblem(random, shape);
+    if (shape.weights) problem.memory_caps = {0, 4 << 20, 0};
+    problem.memory_caps.resize(shape.weights ? problem.machine.memories.size() : 0);
+    if (round % 4 == 1) problem = StreamWeights(problem, 1 + round / 4 % 2);
+    auto core = BuildCore(problem, {}, nullptr);
+    ASSERT_TRUE(core.ok());
+    const Simulator simulator(problem, *core);
+    Ticks best = kNever, free = kNever;
+    std::vector<std::vector<uint32_t>> choices(shape.items);
+    for (uint32_t i = 0; i < shape.items; ++i) {
+      for (uint32_t d = 0; d < shape.devices; ++d) {
+        if (core->CostOf(i, d) < kNever) choices[i].push_back(d);
+      }
+    }
+    ForAllAssignments(shape.items, shape.devices, [&](const std::vector<uint32_t>& at) {
+      const Ticks makespan = simulator.Makespan(at);
+      free = std::min(free, makespan);
+      if (makespan < best && simulator.Excess(at) == 0) best = makespan;
+    });
+    uint64_t tried = 0;
+    EXPECT_EQ(simulator.LeastOfAll(choices, kNever, &tried), best) << "round " << round;
+    EXPECT_EQ(simulator.LeastOfAll(choices, best, &tried), best);
+    EXPECT_EQ(simulator.LeastOfAll(choices, best / 2, &tried), best / 2);
+    EXPECT_GT(tried, shape.items);
+    limited += best > free;
+    streamed += problem.items[0].streams;
+  }
+  EXPECT_GT(limited, 3);
+  EXPECT_GT(streamed, 3);
 }
 
 // A lone op that the GPU lacks, amid many that are much faster there: two copies are paid, the rest
@@ -341,6 +383,21 @@ TEST(Hysteresis, AnIslandThatWinsLessThanTheNoiseIsPulledBack) {
 }
 
 // Costs of one class err alike: what estimates promise from a second device has to be a tenth.
+// 'small' beside the table would spare the device some microseconds and cost a second crossing,
+// which the simulation overlaps with the first.
+TEST(Hysteresis, ACrossingThatWinsLessThanTheNoiseIsSaved) {
+  std::vector<Item> items = {MakeItem("table", {5, -1}), MakeItem("small", {1, 19}),
+                             MakeItem("large", {4000, 400})};
+  Problem problem = MakeChain(MakeMachine(2), std::move(items), 4096);
+  problem.tensors[1].consumers = {1, 2};
+  for (const bool hysteresis : {true, false}) {
+    problem.hysteresis = hysteresis;
+    const Plan plan = SolveOk(problem);
+    EXPECT_EQ(plan.decisions[2].device, 1u);
+    EXPECT_EQ(plan.decisions[1].device, hysteresis ? 1u : 0u);
+  }
+}
+
 TEST(Hysteresis, EstimatesLeaveOneDeviceOnlyForATenth) {
   std::vector<Item> items;
   for (int i = 0; i < 5; ++i) items.push_back(MakeItem(fmt::format("layer{}", i), {50000, 1000}));
