@@ -21,8 +21,11 @@ TEST_F(CommandTest, Devices) {
   EXPECT_THAT(Run("devices --json"), testing::HasSubstr("\"compute.unit_count\""));
   EXPECT_EQ(status_, 0);
   ExpectError(Run("devices cpu:77"), 3, "cpu:77");
-  const std::string twice = Run("devices cpu:0 cpu cpu:0 --json");
-  EXPECT_EQ(twice.find("\"path\": \"cpu:0\""), twice.rfind("\"path\": \"cpu:0\"")) << twice;
+  for (const char* list : {"cpu:0 cpu cpu:0", "cpu:0,cpu"}) {
+    const std::string twice = Run(std::string("devices --json ") + list);
+    EXPECT_NE(twice.find("\"path\": \"cpu:0\""), std::string::npos) << twice;
+    EXPECT_EQ(twice.find("\"path\": \"cpu:0\""), twice.rfind("\"path\": \"cpu:0\"")) << twice;
+  }
   ExpectError(Run("devices null:0"), 1,
               "There is no driver 'null'; this build has: cpu, cuda, vulkan.");
   ExpectError(Run("devices gpu:0"), 1,

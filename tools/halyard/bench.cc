@@ -281,6 +281,11 @@ int Bench(BenchArguments options, const CLI::App& command) {
                   options.bench.seconds, kMostArrivals);
     throw CommandError(kWrongUsage, text);
   }
+  if (options.bench.cold_cache && command.count("--concurrency") > 0) {
+    throw CommandError(kWrongUsage,
+                       "--cold-cache empties the caches before each run, one after the other; it "
+                       "takes no --concurrency");
+  }
   if (options.bench.cold_cache && !options.bench.rates.empty()) {
     throw CommandError(kWrongUsage,
                        "--cold-cache empties the caches before each run, one after the "

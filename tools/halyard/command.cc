@@ -158,6 +158,13 @@ Affinity ParseAffinity(const std::string& text) {
     affinity.kind = kind;
     break;
   }
+  if (affinity.device.empty()) {
+    throw CommandError(kWrongUsage, "--affinity '" + text + "' names no device");
+  }
+  if (affinity.device.find(',') != std::string::npos) {
+    throw CommandError(kWrongUsage,
+                       "--affinity '" + text + "' names several devices; a wish names one");
+  }
   const std::string path = affinity.device.substr(0, affinity.device.find('?'));
   if (std::count(path.begin(), path.end(), ':') > 1) {
     throw CommandError(kWrongUsage, "--affinity '" + text + "': '" +
@@ -201,10 +208,11 @@ std::pair<std::string, int64_t> ParseMemoryCap(const std::string& text) {
                         ? std::nullopt
                         : ParseSize(std::string_view(text).substr(equals + 1));
   if (!size) {
-    throw CommandError(kWrongUsage,
-                       "--memory-cap '" + text +
-                           "' is not DEVICE=SIZE, such as cuda:0=2GB; a size is a number of bytes, "
-                           "or one with KB, MB, GB, TB, KiB, MiB, GiB or TiB, and at least 1 byte");
+    throw CommandError(
+        kWrongUsage,
+        "--memory-cap '" + text +
+            "' is not DEVICE=SIZE, such as cuda:0=2GB; a size is a number of bytes, "
+            "or one with KB, MB, GB, TB, KiB, MiB, GiB or TiB, of 1 to 2^63 - 1 bytes");
   }
   return {text.substr(0, equals), *size};
 }

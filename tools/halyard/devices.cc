@@ -2,12 +2,14 @@
 // halyard devices: what is here, what it can do, what it reaches, and why a driver is missing.
 #include "tools/halyard/devices.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <set>
 
 #include "base/quantity.h"
 #include "tools/halyard/files.h"
 #include "tools/halyard/interrupt.h"
+#include "tools/halyard/option_values.h"
 #include "tools/halyard/progress_line.h"
 
 namespace halyard::tools {
@@ -74,7 +76,9 @@ Json LinksJson(const std::vector<hy::Device>& devices) {
 }
 
 std::vector<hy::Device> OpenAsked(const hy::Instance& instance, const DevicesArguments& options) {
-  std::vector<std::string> paths = options.devices;
+  std::vector<std::string> paths = ItemsOf(options.devices);
+  if (std::count(paths.begin(), paths.end(), "") > 0)
+    throw CommandError(kWrongUsage, "DEVICE has nothing on one side of a comma");
   if (paths.empty()) {
     for (const hy_device_info& info : instance.Devices()) paths.push_back(hy::ToString(info.path));
   }
@@ -269,7 +273,7 @@ Run AddDevicesCommand(CLI::App& app) {
       ->type_name("FILE");
   command->add_option("--output", options->output, "Also write the report as JSON into this file")
       ->type_name("FILE");
-  command->add_option("DEVICE", options->devices, "Only these, such as cpu:0");
+  command->add_option("DEVICE", options->devices, "Only these, such as cpu:0 or cpu:0,cuda:0");
   return [options, command] { return Devices(*options, *command); };
 }
 
