@@ -38,6 +38,34 @@ Expr Bound(NodeContext& c, Expr bound, Expr dim, int64_t low, int64_t high_below
   return bound;
 }
 
+// Whether numbers tell the order of both bounds in any dim: they count from the same end.
+bool AreOnOneSide(std::optional<int64_t> start, std::optional<int64_t> end) {
+  return start && end && (*start < 0) == (*end < 0);
+}
+
+// Whether the slice is empty whatever its open dim is.
+bool HasNone(std::optional<int64_t> start, std::optional<int64_t> end, int64_t step) {
+  if (step > 0) {
+    return start.value_or(0) > kLargestSymbol || end.value_or(0) < -kLargestSymbol ||
+           (AreOnOneSide(start, end) && *start >= *end);
+  }
+  // A start before the dim is its first element, which an end before the dim does not leave out.
+  return end.value_or(0) > kLargestSymbol ||
+         (AreOnOneSide(start, end) && *start >= 0 && *start <= *end);
+}
+
+// Whether the slice of an open dim holds its first element wherever that lies in the dim. Bounds
+// that count from different ends may cross; of those that count from the end, both may lie before
+// the dim.
+bool HasItsFirst(std::optional<int64_t> start, std::optional<int64_t> end, int64_t step) {
+  if (step > 0) {
+    return end.value_or(0) > kLargestSymbol ||
+           (AreOnOneSide(start, end) && *start >= 0 && *start < *end);
+  }
+  return end.value_or(0) < -kLargestSymbol ||
+         (AreOnOneSide(start, end) && *start < 0 && *start > *end);
+}
+
 std::vector<V> ImportSlice(NodeContext& c) {
   const V x = c.In(0);
   std::vector<Expr> starts;
@@ -73,10 +101,19 @@ std::vector<V> ImportSlice(NodeContext& c) {
     return {};
   }
   ExprArena& e = c.exprs();
+  // Beyond any dim, and still a number when one is added.
+  constexpr int64_t kBeyond = int64_t{1} << 62;
+  for (std::vector<Expr>* bounds : {&starts, &ends}) {
+    for (Expr& bound : *bounds) {
+      if (const std::optional<int64_t> number = e.AsConst(bound))
+        bound = c.Const(std::clamp(*number, -kBeyond, kBeyond));
+    }
+  }
   std::vector<Expr> sizes = c.Dims(x);
   std::vector<Expr> firsts(sizes.size(), c.Const(0));
   std::vector<int64_t> strides(sizes.size(), 1);
   std::vector<bool> seen(sizes.size(), false);
+  std::vector<size_t> maybe_empty;
   bool changes = false;
   for (size_t i = 0; i < starts.size(); ++i) {
     const auto axis = static_cast<size_t>(c.Axis(axes[i], c.Rank(x)));
@@ -111,16 +148,28 @@ std::vector<V> ImportSlice(NodeContext& c) {
     }
     if (!c.ok()) return {};
     size = e.RangeOf(size).lo >= 0 ? size : e.Max(size, c.Const(0));
+    const std::optional<int64_t> start = e.AsConst(starts[i]), end = e.AsConst(ends[i]);
+    if (!e.AsConst(size) && HasNone(start, end, step)) size = c.Const(0);
     // What holds one element at most holds one: a dim of 1 is repeated where shapes are joined, one
-    // that may be 0 is not. An empty axis is refused when it comes.
-    if (e.RangeOf(size).lo == 0 && e.RangeOf(size).hi == 1) size = c.Const(1);
+    // that may be 0 is not. One that is empty is refused when it comes: its first element would lie
+    // outside, or is taken from what it holds.
+    if (e.RangeOf(size).lo == 0 && e.RangeOf(size).hi == 1) {
+      if (HasItsFirst(start, end, step) || (step > 0 && e.KnownLessOrEqual(dim, ends[i]))) {
+        size = c.Const(1);
+      } else {
+        maybe_empty.push_back(axis);
+      }
+    }
     if (e.IsConst(size, 0)) firsts[axis] = c.Const(0);  // reads nothing, so any start will do
     changes |= size != dim || step != 1;
     sizes[axis] = size;
     strides[axis] = e.IsConst(size, 0) ? 1 : step;
   }
   if (!changes) return {x};
-  return {c.Op("slice", {x}, {{"starts", firsts}, {"sizes", sizes}, {"steps", strides}})};
+  V y = c.Op("slice", {x}, {{"starts", firsts}, {"sizes", sizes}, {"steps", strides}});
+  for (const size_t axis : maybe_empty)
+    y = c.SliceAxis(y, static_cast<int64_t>(axis), c.Const(0), c.Const(1));
+  return {y};
 }
 
 // Pads axis by axis; negative pads crop first.

@@ -482,6 +482,42 @@ TEST(OnnxImport, OpenSizesKeepTheirMeaning) {
                      {ValueInfo("x", kF32, {"n"})},
                      {y}};
   EXPECT_EQ(RunModel(ModelOf(last), {"f32[3]{1, 2, 4}"}), (Texts{"f32[3]{-3, -2, 0}"}));
+  // Bounds that count from different ends may cross, and of those that count from the end both may
+  // lie before the dim: nothing is left. It is refused where one element is all that there can be.
+  const auto slice = [&](int64_t start, int64_t end, int64_t step) {
+    return ModelOf(OneNode(Node("Slice", {"x", "s", "e", "a", "t"}, {"y"}),
+                           {ValueInfo("x", kF32, {"n"})}, {y},
+                           {IntTensor("s", {1}, {start}), IntTensor("e", {1}, {end}),
+                            IntTensor("a", {1}, {0}), IntTensor("t", {1}, {step})}));
+  };
+  for (const auto& [start, end, step, x, text] :
+       {std::tuple(-3, -2, 1, "f32[4]{1, 2, 3, 4}", "f32[1]{2}"),
+        std::tuple(-3, -2, 9, "f32[4]{1, 2, 3, 4}", "f32[1]{2}"),
+        std::tuple(-3, -2, 9, "f32[2]{1, 2}", "f32[0]{}"),
+        std::tuple(-4, 4, 4, "f32[7]{1, 2, 3, 4, 5, 6, 7}", "f32[1]{4}"),
+        std::tuple(1, -1, 9, "f32[3]{1, 2, 3}", "f32[1]{2}"),
+        std::tuple(-9, 0, -9, "f32[3]{1, 2, 3}", "f32[0]{}"),
+        std::tuple(2, 3, 1, "f32[3]{1, 2, 3}", "f32[1]{3}"),
+        std::tuple(2, 3, 1, "f32[2]{1, 2}", "f32[0]{}"),
+        std::tuple(-3, -2, 1, "f32[2]{1, 2}", "f32[0]{}"),
+        std::tuple(-4, 4, 4, "f32[8]{1, 2, 3, 4, 5, 6, 7, 8}", ""),
+        std::tuple(1, -1, 9, "f32[2]{1, 2}", "f32[0]{}"),
+        std::tuple(-1, -2, -1, "f32[1]{1}", "f32[1]{1}"),
+        std::tuple(-1, 1, -9, "f32[2]{1, 2}", "f32[0]{}"),
+        std::tuple(-1, 1, -9, "f32[3]{1, 2, 3}", "f32[1]{3}"),
+        // Empty whatever n is.
+        std::tuple(0, 3, -3, "f32[2]{1, 2}", "f32[0]{}"),
+        std::tuple(3, 2, 7, "f32[9]{1, 2, 3, 4, 5, 6, 7, 8, 9}", "f32[0]{}")}) {
+    const Texts results = RunModel(slice(start, end, step), {x});
+    if (*text != '\0') {
+      EXPECT_EQ(results, (Texts{text})) << start << ":" << end << ":" << step << " of " << x;
+    } else {
+      EXPECT_NE(results[0].find("must be at most"), std::string::npos)
+          << start << ":" << end << ":" << step << " of " << x << " gives " << results[0];
+    }
+  }
+  EXPECT_EQ(RunModel(slice(INT64_MAX, -1, 2), {"f32[2]{1, 2}"}), (Texts{"f32[0]{}"}));
+  EXPECT_EQ(RunModel(slice(INT64_MIN, 2, 1), {"f32[3]{1, 2, 3}"}), (Texts{"f32[2]{1, 2}"}));
   // Two open sizes are one, or the run is refused.
   GraphParts expand = {{Node("Shape", {"z"}, {"s"}), Node("Expand", {"x", "s"}, {"y"})},
                        {},
