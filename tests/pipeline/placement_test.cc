@@ -15,23 +15,12 @@
 #include "compiler/pipeline/cluster_work.h"
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/place/plan.h"
-#include "compiler/place/prediction.h"
+#include "tests/pipeline/two_devices.h"
 
 namespace halyard::pipeline {
 namespace {
 
 using ::testing::HasSubstr;
-
-// The host's slow CPU, and a strong device with a memory of its own.
-std::vector<program::Device> TwoDevices() {
-  std::vector<program::Device> devices(2);
-  devices[0].name = "cpu:0";
-  devices[0].is_host = true;
-  devices[1].name = "cpu:1";
-  devices[1].target.worker_count = 64;
-  devices[1].target.vector_bytes = 64;
-  return devices;
-}
 
 struct Placed {
   CompileState state;

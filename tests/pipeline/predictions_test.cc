@@ -11,19 +11,10 @@
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/place/plan.h"
 #include "compiler/place/prediction.h"
+#include "tests/pipeline/two_devices.h"
 
 namespace halyard::pipeline {
 namespace {
-
-std::vector<program::Device> HostAndAnother() {
-  std::vector<program::Device> devices(2);
-  devices[0].name = "cpu:0";
-  devices[0].is_host = true;
-  devices[1].name = "cpu:1";
-  devices[1].target.worker_count = 64;
-  devices[1].target.vector_bytes = 64;
-  return devices;
-}
 
 // Each kernel is predicted once, and all predictions together are what the clusters cost.
 TEST(Predictions, EveryKernelHasAPredictionOnce) {
@@ -40,7 +31,7 @@ TEST(Predictions, EveryKernelHasAPredictionOnce) {
   request.graph_text = kText;
   request.options.tune = false;
   request.options.placement.affinities = {{"*", "cpu:0", place::Strength::kRequire}};
-  request.devices = HostAndAnother();
+  request.devices = TwoDevices();
   request.devices[0].target = *ParseTarget("cpu-avx2");
   const auto compiled = pipeline::Compile(request);
   ASSERT_TRUE(compiled.ok()) << compiled.status().ToString();
@@ -81,7 +72,7 @@ TEST(Predictions, KernelsThatComputeTheSameMaskArePredictedApart) {
   CompileRequest request;
   request.graph_text = kText;
   request.options.tune = false;
-  request.devices = HostAndAnother();
+  request.devices = TwoDevices();
   request.devices.pop_back();
   request.devices[0].target = *ParseTarget("cpu-avx2");
   const auto compiled = pipeline::Compile(request);

@@ -281,15 +281,12 @@ int Bench(BenchArguments options, const CLI::App& command) {
                   options.bench.seconds, kMostArrivals);
     throw CommandError(kWrongUsage, text);
   }
-  if (options.bench.cold_cache && command.count("--concurrency") > 0) {
+  for (const std::string load : {"--concurrency", "--rate"}) {
+    if (!options.bench.cold_cache || command.count(load) == 0) continue;
     throw CommandError(kWrongUsage,
                        "--cold-cache empties the caches before each run, one after the other; it "
-                       "takes no --concurrency");
-  }
-  if (options.bench.cold_cache && !options.bench.rates.empty()) {
-    throw CommandError(kWrongUsage,
-                       "--cold-cache empties the caches before each run, one after the "
-                       "other; it takes no --rate");
+                       "takes no " +
+                           load);
   }
   KeepFilesApart(options);
   std::vector<Condition> conditions;

@@ -74,6 +74,19 @@ Json TensorsJson(const hy::Program& program, hy_io_kind kind, const std::vector<
   return list;
 }
 
+Json PhasesOf(const hy::Program& program) {
+  return Json::parse(program.Report(HY_REPORT_PHASES, HY_FORMAT_JSON));
+}
+
+// Nothing of a phase that the program did not go through.
+std::optional<double> PhaseSeconds(const hy::Program& program, std::string_view name) {
+  const Json report = PhasesOf(program);
+  for (const Json& phase : report.value("phases", Json::array())) {
+    if (phase.at("phase") == name) return phase.at("seconds");
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<int64_t> OpsetOf(std::string_view onnx) {
@@ -109,7 +122,7 @@ Json IdentityJson(const std::string& path, const hy::Program& program,
       if (const auto opset = OpsetOf(*bytes)) json["opset"] = *opset;
     }
   }
-  const Json phases = Json::parse(program.Report(HY_REPORT_PHASES, HY_FORMAT_JSON));
+  const Json phases = PhasesOf(program);
   if (phases.contains("cache_key")) json["cache_key"] = phases["cache_key"];
   json["inputs"] = TensorsJson(program, HY_IO_INPUT, inputs);
   json["outputs"] = TensorsJson(program, HY_IO_OUTPUT, outputs);
@@ -139,20 +152,8 @@ RowPlacement PlacementOf(const hy::Program& program) {
   return out;
 }
 
-bool IsFromCache(const hy::Program& program) {
-  const Json report = Json::parse(program.Report(HY_REPORT_PHASES, HY_FORMAT_JSON));
-  for (const Json& phase : report["phases"]) {
-    if (phase["phase"] == "open compiler") return false;
-  }
-  return true;
-}
+bool IsFromCache(const hy::Program& program) { return !PhaseSeconds(program, "open compiler"); }
 
-double LoadSeconds(const hy::Program& program) {
-  const Json report = Json::parse(program.Report(HY_REPORT_PHASES, HY_FORMAT_JSON));
-  for (const Json& phase : report.value("phases", Json::array())) {
-    if (phase.at("phase") == "load") return phase.at("seconds");
-  }
-  return 0;
-}
+double LoadSeconds(const hy::Program& program) { return PhaseSeconds(program, "load").value_or(0); }
 
 }  // namespace halyard::tools
