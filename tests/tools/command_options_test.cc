@@ -161,6 +161,14 @@ constexpr Row kRows[] = {
     {"dance", 1, "there is no sub-command 'dance'"},
     {"", 1, "a sub-command is needed"},
     {"run", 1, "MODEL is required"},
+    {"run --frob", 1, "halyard run has no option '--frob' (see halyard run --help)"},
+    {"compile --outptu a", 1, "has no option '--outptu'; near it are"},
+    {"compile copy.onnx --frob", 1, "halyard compile has no option '--frob'"},
+    {"explain --nod x --html --json", 1, "has no option '--nod'; near it are '--node'"},
+    {"bench --frob", 1, "halyard bench has no option '--frob'"},
+    {"devices --again --frob", 1, "halyard devices has no option '--frob'"},
+    {"run copy.onnx --shape n=4,m=2", 1, "--shape 'n=4,m=2' gives several sizes; each takes"},
+    {"bench copy.onnx --shape n=4,m=2", 1, "--shape 'n=4,m=2' gives several sizes; each takes"},
     {"run copy.onnx other.onnx", 1, "'other.onnx' is one argument too many"},
     {"run copy.onnx --devise cpu", 1, "has no option '--devise'; near it are"},
     {"run copy.onnx --device", 1, "--device needs a value"},
@@ -261,7 +269,15 @@ TEST_F(OptionsTest, WarningsSaySoAndRunsSayWhere) {
   EXPECT_THAT(Run("run warn.hyp 2>errors"),
               testing::ContainsRegex("\nloaded in .*, ran on cpu:0 in "));
   EXPECT_THAT(Run("run copy.onnx --json"),
-              testing::ContainsRegex("\"devices\": \\[\n *\"cpu:0\"\n"));
+              testing::AllOf(testing::ContainsRegex("\"devices\": \\[\n *\"cpu:0\"\n"),
+                             testing::HasSubstr("\"opened\": \"compiled\""),
+                             testing::Not(testing::HasSubstr("sizes_open_seconds"))));
+  // What it compiles for the sizes of its inputs is no part of the run.
+  EXPECT_THAT(Run("run copy.onnx --input-dir in --compile-shapes"),
+              testing::ContainsRegex("\nloaded from the cache in .*, "
+                                     "for exactly these sizes in .*, ran on cpu:0 in "));
+  EXPECT_THAT(Run("run copy.onnx --input-dir in --compile-shapes --json"),
+              testing::HasSubstr("\"sizes_open_seconds\": "));
   EXPECT_THAT(Run("run copy.onnx --device cuda"),
               testing::StartsWith("halyard: warning: device 'cuda' is left out: "));
 }

@@ -230,6 +230,10 @@ std::map<std::string, int64_t> ParseShapes(const std::vector<std::string>& shape
   std::map<std::string, int64_t> out;
   for (const std::string& text : shapes) {
     const size_t equals = text.rfind('=');
+    if (text.find(',', text.find('=')) < equals) {
+      throw CommandError(kWrongUsage, "--shape '" + text +
+                                          "' gives several sizes; each takes a --shape of its own");
+    }
     int64_t value = -1;
     const char* end = text.data() + text.size();
     bool is_good = equals != std::string::npos && equals > 0 && equals + 1 < text.size();

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -46,11 +45,17 @@ std::string DescribeUsage(const CLI::App& app, const CLI::Error& error) {
   };
   const std::string name = is_whole ? "halyard" : "halyard " + command.get_name();
   const std::string advice = " (see " + name + " --help)";
-  const std::vector<std::string> unknown = app.remaining(true);
-  const bool has_option = std::any_of(unknown.begin(), unknown.end(), [](const std::string& text) {
-    return text.size() > 1 && text[0] == '-';
-  });
-  if (is_of(CLI::ExitCodes::RequiredError) && is_whole && !has_option) {
+  // First, since what else is missing may be what that option was meant to give.
+  const std::vector<std::string> rest = app.remaining(true);
+  for (const std::string& text : rest) {
+    if (text.size() > 1 && text[0] == '-') {
+      const std::string option = text.substr(0, text.find('='));
+      const std::string near = halyard::NamesNear(option, OptionsOf(command));
+      return name + " has no option '" + option + "'" +
+             (near.empty() ? "" : "; near it are " + near) + advice;
+    }
+  }
+  if (is_of(CLI::ExitCodes::RequiredError) && is_whole) {
     std::vector<std::string> known;
     for (const CLI::App* one : app.get_subcommands({})) known.push_back(one->get_name());
     return "a sub-command is needed: " + halyard::NamesLike("", known) + advice;
@@ -71,20 +76,8 @@ std::string DescribeUsage(const CLI::App& app, const CLI::Error& error) {
     const std::string text = error.what();
     return "one at most of " + text.substr(text.find('[')) + " can be given" + advice;
   }
-  if (!is_of(CLI::ExitCodes::ExtrasError) && !(is_whole && has_option)) {
-    return error.what() + advice;
-  }
-  for (const std::string& text : command.remaining(true)) {
-    if (text.size() > 1 && text[0] == '-') {
-      const std::string option = text.substr(0, text.find('='));
-      const std::string near = halyard::NamesNear(option, OptionsOf(command));
-      return name + " has no option '" + option + "'" +
-             (near.empty() ? "" : "; near it are " + near) + advice;
-    }
-  }
-  const std::vector<std::string> rest = command.remaining(true);
-  return rest.empty() ? error.what() + advice
-                      : "'" + rest.front() + "' is one argument too many" + advice;
+  if (!is_of(CLI::ExitCodes::ExtrasError) || rest.empty()) return error.what() + advice;
+  return "'" + rest.front() + "' is one argument too many" + advice;
 }
 
 // CLI11 reads "--json=false" as its absence, and other values as numbers.
