@@ -74,16 +74,18 @@ class MatmulMerger {
  public:
   explicit MatmulMerger(Module& module) : module_(module), uses_(module), builder_(module) {}
 
-  Status Run(std::vector<MergedMatmul>* records) {
+  Status Run(std::span<const std::string> wishes, std::vector<MergedMatmul>* records) {
     std::vector<ValueId> replacement(module_.values.size(), kNone);
     for (uint32_t graph = 0; graph < module_.graphs.size(); ++graph) {
       const std::vector<NodeId> nodes = module_.graphs[graph].nodes;
-      // By x, orientation and dtype, in node order.
-      std::map<std::tuple<ValueId, int64_t>, std::vector<Member>> groups;
+      // By x, orientation and wish, in node order.
+      std::map<std::tuple<ValueId, int64_t, std::string>, std::vector<Member>> groups;
       for (const NodeId id : nodes) {
         const Node& node = module_.nodes[id];
         if (const auto member = MemberOf(id)) {
-          groups[{node.operands[0], IntOr(node, "transpose_b", 0)}].push_back(*member);
+          groups[{node.operands[0], IntOr(node, "transpose_b", 0),
+                  id < wishes.size() ? wishes[id] : std::string()}]
+              .push_back(*member);
         }
       }
       size_t added = 0;
@@ -245,10 +247,11 @@ class MatmulMerger {
 
 }  // namespace
 
-Status MergeMatmulsAndTell(Module& module, std::vector<MergedMatmul>* records) {
-  return MatmulMerger(module).Run(records);
+Status MergeMatmulsAndTell(Module& module, std::span<const std::string> wishes,
+                           std::vector<MergedMatmul>* records) {
+  return MatmulMerger(module).Run(wishes, records);
 }
 
-Status MergeMatmuls(Module& module) { return MergeMatmulsAndTell(module, nullptr); }
+Status MergeMatmuls(Module& module) { return MergeMatmulsAndTell(module, {}, nullptr); }
 
 }  // namespace halyard::graph

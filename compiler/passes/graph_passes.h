@@ -55,12 +55,14 @@ Status FuseAttentionAndTell(Module& module, std::vector<FusedAttention>* records
 // graph_merge_matmul.cc: products of one value with constant matrices become one product, read
 // through slices. After attention is found, since only what templates read is merged.
 Status MergeMatmuls(Module& module);
-// The same, telling which nodes became one, each with the columns of the merged matrix.
+// The same, telling which nodes became one, each with the columns of the merged matrix. `wishes`
+// has a text per node of the module, or is empty: products of different texts stay apart.
 struct MergedMatmul {
   std::vector<std::string> nodes;
   int64_t columns = 0;
 };
-Status MergeMatmulsAndTell(Module& module, std::vector<MergedMatmul>* records);
+Status MergeMatmulsAndTell(Module& module, std::span<const std::string> wishes,
+                           std::vector<MergedMatmul>* records);
 // graph_narrow_floats.cc: f32 values become f16 where that is sound; see there for the numerics.
 // Only where the compile options ask for it, and late: what folds weights should fold them in f32.
 Status NarrowFloats(Module& module);

@@ -196,11 +196,11 @@ Status FuseAttention(CompileState& state) {
   return graph::MergeCommon(state.module);
 }
 
-// What reads a product decides, so what nothing needs must be gone.
+// What reads a product decides, so what nothing needs must be gone. One product runs on one device.
 Status MergeMatmuls(CompileState& state) {
   std::vector<graph::MergedMatmul> merged;
   HY_TRY(graph::RemoveDead(state.module));
-  HY_TRY(graph::MergeMatmulsAndTell(state.module, &merged));
+  HY_TRY(graph::MergeMatmulsAndTell(state.module, WishesOf(state), &merged));
   for (const graph::MergedMatmul& one : merged) {
     state.Record("fusion", one.nodes[0],
                  fmt::format("The products '{}' of one value are one with {} columns.",

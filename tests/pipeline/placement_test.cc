@@ -146,6 +146,29 @@ TEST(Placement, WishesApplyToNodesByNameAndByOp) {
   EXPECT_TRUE(says_so);
 }
 
+// Products of one value become one, which runs on one device: not what is wished apart.
+TEST(Placement, AWishForAProductHoldsTheProductItself) {
+  constexpr std::string_view kProducts = R"(graph main(%x: f32[4, 2]) -> (%y) {
+  %w = constant f32[2, 2]{1, 2, 3, 4}
+  %v = constant f32[2, 2]{5, 6, 7, 8}
+  %q = matmul %x, %w : f32[4, 2] "query"
+  %k = matmul %x, %v : f32[4, 2] "key"
+  %y = matmul %q, %k {transpose_a = 0, transpose_b = 1} : f32[4, 4] "scores"
+}
+)";
+  place::Options options;
+  for (const char* pattern : {"key", "nothing", "*"}) {
+    options.affinities = {{pattern, "cpu:1", place::Strength::kRequire}};
+    Placed placed;
+    ASSERT_TRUE(Place(kProducts, TwoDevices(), options, &placed).ok()) << pattern;
+    bool is_merged = false;
+    for (const program::Record& record : placed.state.program.records)
+      is_merged |= record.text.starts_with("The products 'query', 'key' of one value are one");
+    EXPECT_EQ(is_merged, std::string_view(pattern) != "key") << pattern;
+    EXPECT_TRUE(is_merged || placed.DeviceOf("key") == "cpu:1") << pattern;
+  }
+}
+
 TEST(Placement, BadWishesAndLimitsAreOneClearError) {
   const auto message = [](const place::Options& options) {
     Placed placed;
