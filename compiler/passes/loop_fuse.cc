@@ -3,8 +3,10 @@
 #include "compiler/passes/loop_fuse.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "compiler/kernel/opcode.h"
 #include "compiler/loop/index_map.h"
@@ -89,6 +91,7 @@ class Fuser {
     for (BufferId buffer = 0; buffer < readers_.size(); ++buffer) {
       if (readers_[buffer] == 0) unread_.push_back(buffer);
     }
+    IndexWriters();
     do {
       FuseWithProducers(records);
     } while (options_.side_by_side && FuseSideBySide(records));
@@ -112,9 +115,7 @@ class Fuser {
     while (changed) {
       changed = false;
       for (size_t b = 1; b < function_.kernels.size(); ++b) {
-        // The nearest producer first.
-        for (size_t a = b; a-- > 0;) {
-          if (!Reads(b, a)) continue;
+        for (const size_t a : ProducersOf(b)) {
           std::pair<std::string, std::string> pair{function_.kernels[a].name,
                                                    function_.kernels[b].name};
           if (refused_.contains(pair)) continue;
@@ -128,6 +129,7 @@ class Fuser {
           if (records != nullptr)
             records->push_back({pair.first, pair.second, true, reason, fused->name});
           Replace(a, b, std::move(*fused));
+          side_by_side_from_ = 1;
           changed = true;
           b = a;  // look again from where the fused kernel may stand now
           break;
@@ -138,13 +140,13 @@ class Fuser {
 
   // Joins two kernels of which neither needs the other; true when it did.
   bool FuseSideBySide(std::vector<FusionRecord>* records) {
-    for (size_t b = 1; b < function_.kernels.size(); ++b) {
+    for (size_t b = std::exchange(side_by_side_from_, 1); b < function_.kernels.size(); ++b) {
       for (size_t a = 0; a < b; ++a) {
         const BufferId shared = SharedRead(a, b);
-        if (shared == kNone || Reads(b, a) || HasOtherPath(a, b)) continue;
+        if (shared == kNone || Reads(b, a)) continue;
         const Nest na = NestOf(function_.kernels[a]), nb = NestOf(function_.kernels[b]);
         if (na.extents.empty() || na.extents != nb.extents ||
-            na.has_inner_loops != nb.has_inner_loops)
+            na.has_inner_loops != nb.has_inner_loops || HasOtherPath(a, b))
           continue;
         std::string reason;
         std::optional<Kernel> fused =
@@ -156,7 +158,8 @@ class Fuser {
                fmt::format("side by side, both read '{}'", function_.buffers[shared].name),
                fused->name});
         }
-        Replace(a, b, std::move(*fused));
+        // The pairs before that were refused are refused again where nothing else has changed.
+        if (Replace(a, b, std::move(*fused))) side_by_side_from_ = std::max<size_t>(1, b - 1);
         return true;
       }
     }
@@ -170,10 +173,10 @@ class Fuser {
     const Kernel& kb = function_.kernels[b];
     if (ka.template_kind != TemplateKind::kNone || kb.template_kind != TemplateKind::kNone ||
         access_[a].has_scatter || access_[b].has_scatter ||
-        CountOps(ka) + CountOps(kb) > static_cast<size_t>(options_.max_ops) ||
         access_[a].reads.size() + access_[a].writes.size() + access_[b].reads.size() +
                 access_[b].writes.size() >
-            static_cast<size_t>(options_.max_buffers))
+            static_cast<size_t>(options_.max_buffers) ||
+        CountOps(ka) + CountOps(kb) > static_cast<size_t>(options_.max_ops))
       return kNone;
     const int64_t iterations = exprs().HintOf(ProductOf(exprs(), NestOf(ka).extents));
     for (BufferId buffer : access_[a].reads) {
@@ -191,15 +194,40 @@ class Fuser {
     return false;
   }
 
+  void IndexWriters() {
+    writers_.assign(readers_.size(), {});
+    for (size_t k = 0; k < access_.size(); ++k) {
+      for (const BufferId buffer : access_[k].writes) writers_[buffer].push_back(k);
+    }
+  }
+
+  // The kernels before b that it reads from, the nearest first.
+  std::vector<size_t> ProducersOf(size_t b) const {
+    std::vector<size_t> producers;
+    for (const BufferId buffer : access_[b].reads) {
+      for (const size_t a : writers_[buffer]) {
+        if (a < b) producers.push_back(a);
+      }
+    }
+    std::sort(producers.begin(), producers.end(), std::greater<>());
+    producers.erase(std::unique(producers.begin(), producers.end()), producers.end());
+    return producers;
+  }
+
   // Whether a path from a to b passes another kernel. Kernels stand in order, so only those between
   // count.
   bool HasOtherPath(size_t a, size_t b) const {
-    std::vector<bool> reached(b + 1, false);
-    for (size_t k = a + 1; k <= b; ++k) {
-      for (size_t j = a + 1; j < k && !reached[k]; ++j) reached[k] = reached[j] && Reads(k, j);
-      if (k < b) reached[k] = reached[k] || Reads(k, a);
+    std::set<BufferId> written;  // by those between that need a
+    const auto reads_any = [&](size_t k, const std::set<BufferId>& buffers) {
+      return std::any_of(access_[k].reads.begin(), access_[k].reads.end(),
+                         [&](BufferId buffer) { return buffers.contains(buffer); });
+    };
+    for (size_t k = a + 1; k < b; ++k) {
+      if (reads_any(k, access_[a].writes) || reads_any(k, written)) {
+        written.insert(access_[k].writes.begin(), access_[k].writes.end());
+      }
     }
-    return reached[b];
+    return reads_any(b, written);
   }
 
   static size_t CountOps(const Kernel& kernel) {
@@ -446,8 +474,9 @@ class Fuser {
     return builder.Finish();
   }
 
-  // Puts `fused` in the place of kernels a and b and restores the order of dependencies.
-  void Replace(size_t a, size_t b, Kernel fused) {
+  // Puts `fused` in the place of kernels a and b and restores the order of dependencies. True where
+  // no other kernel has changed or moved before another.
+  bool Replace(size_t a, size_t b, Kernel fused) {
     const std::string name_a = function_.kernels[a].name, name_b = function_.kernels[b].name;
     for (const size_t part : {a, b}) CountReaders(loads_[part], -1);
     access_[b] = AccessOf(fused);
@@ -458,14 +487,15 @@ class Fuser {
     function_.kernels.erase(function_.kernels.begin() + gone);
     access_.erase(access_.begin() + gone);
     loads_.erase(loads_.begin() + gone);
-    DropUnread();
-    Sort();
+    const bool has_dropped = DropUnread(), has_moved = Sort();
+    IndexWriters();
     // The fused kernel may now take what either part refused, and paths have changed.
     std::erase_if(refused_, [&](const auto& entry) {
       return entry.first.first == name_a || entry.first.second == name_a ||
              entry.first.first == name_b || entry.first.second == name_b ||
              entry.second == kOtherPath;
     });
+    return !has_dropped && !has_moved;
   }
 
   void CountReaders(const std::set<BufferId>& loads, int change) {
@@ -475,8 +505,9 @@ class Fuser {
     }
   }
 
-  // DropUnreadStores, but only of kernels that write what lost its last reader since.
-  void DropUnread() {
+  // DropUnreadStores, but only of kernels that write what lost its last reader since. True where
+  // one of them changed.
+  bool DropUnread() {
     const auto is_read = [&](BufferId buffer) { return readers_[buffer] > 0; };
     std::vector<BufferId> unread = std::exchange(unread_, {});
     std::erase_if(unread, is_read);
@@ -494,11 +525,12 @@ class Fuser {
       loads_[k] = LoadsOf(function_.kernels[k]);
       CountReaders(loads_[k], 1);
     }
+    return !changed.empty();
   }
 
   // Puts kernels behind those that they read from. Stable: always the first whose producers have
-  // all been placed.
-  void Sort() {
+  // all been placed. True where one moved.
+  bool Sort() {
     const size_t count = access_.size();
     std::vector<int> missing(readers_.size(), 0);  // writers that are not placed
     for (const KernelAccess& one : access_) {
@@ -521,7 +553,7 @@ class Fuser {
       placed[next] = true;
       order.push_back(next);
     }
-    if (std::is_sorted(order.begin(), order.end())) return;
+    if (std::is_sorted(order.begin(), order.end())) return false;
     const auto permute = [&](auto& list) {
       std::remove_reference_t<decltype(list)> sorted;
       for (const size_t k : order) sorted.push_back(std::move(list[k]));
@@ -530,6 +562,7 @@ class Fuser {
     permute(function_.kernels);
     permute(access_);
     permute(loads_);
+    return true;
   }
 
   Function& function_;
@@ -537,10 +570,13 @@ class Fuser {
   // Of each kernel: all that it was made of, and what it still loads.
   std::vector<KernelAccess> access_;
   std::vector<std::set<BufferId>> loads_;
-  std::vector<int> readers_;      // per buffer: kernels that load it
+  std::vector<int> readers_;                  // per buffer: kernels that load it
+  std::vector<std::vector<size_t>> writers_;  // per buffer: kernels, in order
   std::vector<BufferId> unread_;  // those that lost the last one since stores were dropped
   std::map<std::pair<std::string, std::string>, std::string> refused_;
   std::vector<std::pair<std::string, std::string>> order_;
+  // Kernels of FuseSideBySide before this one have been tried with all before them.
+  size_t side_by_side_from_ = 1;
 };
 
 }  // namespace

@@ -317,6 +317,28 @@ TEST_F(LoweringTest, NothingStandsBesideWhatItNeeds) {
   EXPECT_GT(f.kernels.size(), 1u) << PrintFunction(f);
 }
 
+// Half of them may stand side by side, the others go through loops of their own. All paths between
+// all pairs would take hours.
+TEST_F(LoweringTest, ThousandsOfReadersOfOneValueAreJoinedInGroups) {
+  constexpr int64_t kParts = 3000;
+  const ValueId x = Input("x", {3 * kParts});
+  std::vector<ValueId> parts;
+  for (int64_t i = 0; i < kParts; ++i) {
+    const int64_t size = i % 2 == 0 ? 2 : 2 + i;
+    parts.push_back(
+        Op("slice", {x},
+           {{"starts", Dims({i})}, {"sizes", Dims({size})}, {"steps", std::vector<int64_t>{1}}}));
+  }
+  ASSERT_TRUE(b().SetResults(parts).ok());
+  auto function = LowerGraph(module_, 0, {});
+  ASSERT_TRUE(function.ok()) << function.status().ToString();
+  ASSERT_TRUE(FuseKernels(*function, {}, nullptr).ok());
+  ASSERT_TRUE(VerifyFunction(*function).ok()) << VerifyFunction(*function).ToString();
+  // A kernel that names x and 45 results still takes one that names x and its own.
+  const int64_t group = FuseOptions().max_buffers - 2, joined = (kParts / 2 + group - 1) / group;
+  EXPECT_EQ(static_cast<int64_t>(function->kernels.size()), joined + kParts / 2);
+}
+
 TEST_F(LoweringTest, LongReductionsAreCutIntoParts) {
   ValueId x = Input("x", {2, 65536});
   ValueId mean = Binary("mul", Reduce("reduce_sum", Op("exp", {x}), {1}), Scalar(1.0 / 65536));
