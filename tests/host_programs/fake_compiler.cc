@@ -5,7 +5,8 @@
 // throws; "weigh" copies and gives 1024 floats of 0.5, a weight, as its second output, "warn" has a
 // word on the model; "interpret" runs y = x in the interpreter; "slow" copies, and waits for a file
 // "go" when sizes are fixed; "deep" copies, and takes half a MiB of stack; "endless" makes a file
-// "begun" and compiles until it is stopped; "no sizes" in it makes fixed sizes an error. The number
+// "begun" and compiles until it is stopped; "err" copies on cpu:0 and gives zeros on any other
+// device, which is wrong; "no sizes" in it makes fixed sizes an error. The number
 // of compiles is appended to the file that HALYARD_FAKE_COMPILER_LOG names.
 #include <chrono>
 #include <cstdio>
@@ -97,10 +98,10 @@ Result<CompileResult> FakeCompile(const CompileRequest& request) {
     text += "  buffer \"weight\" in constant 0 offset 0 size 4096\n";
     text += "  buffer \"w\" in output 1 offset 0 size 4096\n";
   }
-  if (source.starts_with("fill")) {
-    text +=
-        "  block device 0 queue 0 waits [] { fill \"f\" bindings [1] value 0x3f800000 bytes 4 "
-        "after [] }\n";
+  const bool is_wrong = source.starts_with("err") && request.devices.at(0).name != "cpu:0";
+  if (source.starts_with("fill") || is_wrong) {
+    text += std::string("  block device 0 queue 0 waits [] { fill \"f\" bindings [1] value ") +
+            (is_wrong ? "0x0" : "0x3f800000") + " bytes 4 after [] }\n";
   } else if (source.starts_with("interpret")) {
     text +=
         "  block device 0 queue 0 waits [] { interpret \"i\" bindings [0, 1] operands 1 text "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `halyard devices` and `halyard bench` as a user sees them; the rest of the command is in
 // command_test.cc.
+#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -159,7 +160,7 @@ TEST_F(CommandTest, Bench) {
   // A device that is not there is an error of its row, not another device's time.
   ExpectError(Run("bench copy.onnx --runs 5 --device cpu:77"), 3, "copy.onnx as-given on cpu:77: ");
   EXPECT_THAT(Run("bench copy.onnx --runs 5 --device cpu:77 -o csv 2>errors; exit $?"),
-              testing::EndsWith("\"copy.onnx as-given\",\"cpu:77\",,,,,,,,,,,,,,,,,,,\n"));
+              testing::HasSubstr("\"copy.onnx as-given\",\"cpu:77\",,,,,,,,,,,,,,,,,,,,,,,\""));
   EXPECT_EQ(status_, 3);
   EXPECT_THAT(Read("errors"), testing::HasSubstr("halyard: error: copy.onnx as-given on cpu:77: "));
   const std::string mixed =
@@ -213,6 +214,12 @@ TEST_F(CommandTest, BenchRefusesWhatItWouldIgnore) {
   ExpectError(Run("bench --compare a.json a.json --fail-if 'p50>1s' --json"), 1,
               "it takes no --fail-if, --json");
   ExpectError(Run("bench copy.onnx --compare a.json a.json"), 1, "it takes no MODEL");
+  ExpectError(Run("bench --compare a.json a.json -o json"), 1, "it takes no -o/--form");
+  for (const char* more : {"copy.onnx", "--compare a.json a.json"}) {
+    ExpectError(Run(std::string("bench --compare a.json a.json ") + more), 1,
+                "--compare takes 2 values, A.json B.json, and nothing behind them; given were ");
+  }
+  ExpectError(Run(quick + "--rate 10,20 --rate 10.0"), 1, "--rate names '10.0' twice");
   ExpectError(Run("bench --compare a.json"), 1, "--compare needs 2 values: A.json B.json");
   for (const char* condition : {"p99>5%", "p99>5", "compile>1"}) {
     ExpectError(Run(quick + "--fail-if '" + condition + "'"), 1, "is a time");
@@ -399,6 +406,50 @@ TEST_F(CommandTest, BenchOfSeveralRowsEndsWithTheFirstFailure) {
   Run("bench bad.onnx copy.onnx --device cpu:0,cuda:0" + quick);
   EXPECT_EQ(status_, 2);
   unsetenv("HALYARD_CUDA_LIBRARY");
+}
+
+// The stand-in copies on cpu:0 and gives zeros on any other device; all that it should give is
+// below the absolute tolerance.
+TEST_F(CommandTest, BenchTellsWrongOutputsFirst) {
+  Write("err.onnx", "err");
+  WriteNpy("in/input_0.npy", {4e-4f, -2e-4f, 3e-4f});
+  setenv("HALYARD_SYNTHETIC_DEVICES", "threads=1", 1);
+  const std::string quick =
+      "bench err.onnx --input-dir in --runs 5 --warm-up 0 --seconds 0.05 --device ";
+  const std::string rest = " 2>errors; exit $?";
+  const std::string what = "wrong: output 'y' differs from that of cpu:0: element 0 is 0; ";
+  for (const char* precision : {"as-given", "fp16"}) {
+    const std::string row = std::string("cpu:1 --precision ") + precision + " --html page.html";
+    std::string out = Run(quick + row + rest);
+    EXPECT_EQ(status_, 4) << out;
+    EXPECT_THAT(out, testing::HasSubstr("\n- " + what)) << precision;
+    EXPECT_THAT(Read("errors"), testing::HasSubstr(" on cpu:1: " + what));
+    EXPECT_THAT(Read("page.html"), testing::HasSubstr(what));
+    out = Run(quick + row + " -o csv" + rest);
+    EXPECT_EQ(status_, 4);
+    EXPECT_THAT(out, testing::HasSubstr("\"" + what));
+    out = Run(quick + row + " -o json" + rest);
+    EXPECT_EQ(status_, 4);
+    const auto json = nlohmann::json::parse(out)["rows"][0];
+    EXPECT_THAT(json["verdicts"][0].get<std::string>(), testing::StartsWith(what));
+    EXPECT_EQ(json["error"], json["verdicts"][0]);
+    EXPECT_FALSE(json.contains("latency"));
+    EXPECT_EQ(json["errors"]["max_scaled_error"], 1);
+  }
+  // The row beside it is timed, and the status is still that of what is wrong.
+  const std::string both = Run(quick + "cpu:1,cpu:0" + rest);
+  EXPECT_EQ(status_, 4);
+  EXPECT_THAT(both, testing::ContainsRegex("\\| err.onnx n=3 as-given \\| cpu:0 \\| [0-9]"));
+  // Who asks for no check gets times.
+  Run(quick + "cpu:1 --no-check" + rest);
+  EXPECT_EQ(status_, 0);
+  // Where the reference itself is not finite nothing is known.
+  WriteNpy("in/input_0.npy", {INFINITY, 2});
+  const std::string odd = Run(quick + "cpu:0" + rest);
+  EXPECT_EQ(status_, 0);
+  EXPECT_THAT(odd, testing::HasSubstr("\n- not all is compared: the reference on cpu:0 is itself "
+                                      "infinite or not a number in 1 of 2 elements of output 'y'"));
+  unsetenv("HALYARD_SYNTHETIC_DEVICES");
 }
 
 TEST_F(CommandTest, ReportsOfNothingAlikeAreNotCompared) {

@@ -340,6 +340,10 @@ int Bench(BenchArguments options, const CLI::App& command) {
         row["model"] = subject.file;
         row["precision"] = subject.model.precision;
         row["io_precision"] = subject.model.io_precision;
+        if (row.contains("error")) {
+          PrintError(NameOfRow(row) + ": " + row["error"].get<std::string>());
+          if (status == kDone) status = kDiffers;
+        }
       } catch (const hy::Error& error) {
         row = FailedRow(subject, device, WithFile(error, model).what());
         if (status == kDone) status = StatusOf(error.code());
@@ -348,8 +352,9 @@ int Bench(BenchArguments options, const CLI::App& command) {
         if (status == kDone) status = error.status();
       }
       for (const Condition& condition : conditions) {
-        if (!Holds(condition, row)) continue;
-        PrintError(NameOfRow(row) + ": " + condition.text);
+        const std::string why = WhyItHolds(condition, row);
+        if (why.empty()) continue;
+        PrintError(NameOfRow(row) + ": " + why);
         is_held = true;
       }
       row["name"] = ModelOfRow(row);
@@ -427,8 +432,13 @@ Run AddBenchCommand(CLI::App& app) {
       ->add_option_function<std::vector<std::string>>(
           "--rate",
           [options](const std::vector<std::string>& lists) {
-            for (const std::string& item : ItemsOf(lists))
-              options->bench.rates.push_back(std::strtod(item.c_str(), nullptr));
+            for (const std::string& item : ItemsOf(lists)) {
+              std::vector<double>& rates = options->bench.rates;
+              const double rate = std::strtod(item.c_str(), nullptr);
+              if (std::count(rates.begin(), rates.end(), rate) > 0)
+                throw CommandError(kWrongUsage, "--rate names '" + item + "' twice");
+              rates.push_back(rate);
+            }
           },
           "Latency with runs due at random, so many a second, such as 50 or 10,20,50")
       ->allow_extra_args(false)
@@ -449,8 +459,8 @@ Run AddBenchCommand(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--atol", options->bench.atol,
-                   "Absolute tolerance of the comparison; for 16-bit precision times the largest "
-                   "magnitude of an output, where that is above 1")
+                   "Absolute tolerance of the comparison, times the largest magnitude of an output "
+                   "where that is below 1 or the precision is of 16 bits")
       ->check(IsTolerance)
       ->capture_default_str();
   command

@@ -417,7 +417,11 @@ std::string FormatProfile(const Json& row) {
     text += Format("\n%zu more groups; -o json has all.\n", groups.size() - shown);
   }
   if (!is_probed) {
-    text += "\nRoofs are not known: `halyard devices --probe` measures them once.\n";
+    text +=
+        "\nRoofs are not known: no probe has measured bandwidth and products here. `halyard "
+        "devices "
+        "--probe` measures them once, in a longer time (`--seconds`, `--again`) where it was cut "
+        "short.\n";
   }
   const auto is_above = [](const Json& group) {
     return group.contains("roof") && group["roof"]["share"].get<double>() > kAboveRoof;

@@ -11,6 +11,7 @@
 #include "base/escape_controls.h"
 #include "base/near_names.h"
 #include "base/quantity.h"
+#include "tools/halyard/bench_check.h"
 #include "tools/halyard/bench_conditions.h"
 #include "tools/halyard/bench_profile.h"
 #include "tools/halyard/format.h"
@@ -117,7 +118,7 @@ Json PercentilesJson(std::vector<double> latencies) {
 }
 
 std::vector<std::string> Verdicts(const Json& row) {
-  std::vector<std::string> out;
+  std::vector<std::string> out = CheckVerdicts(row);
   const double cv = NumberAt(row, "latency", "cv"), p50 = NumberAt(row, "latency", "p50");
   if (cv > kUnstable) {
     const double load = NumberAt(row, "state_before", "load_average");
@@ -208,6 +209,8 @@ constexpr std::pair<const char*, Measure> kMetrics[] = {
     {"first_run", Measure::kTime},
     {"cv", Measure::kShare},
     {"max_rel_error", Measure::kShare},
+    {"max_scaled_error", Measure::kShare},
+    {"median_rel_error", Measure::kShare},
     {"max_abs_error", Measure::kNumber},
     {"throughput", Measure::kNumber},
     {"concurrency", Measure::kNumber},
@@ -274,7 +277,7 @@ Condition ParseCondition(const std::string& text) {
   throw fail("there is no unit '" + unit + "'; there are: s, ms, us, ns, %");
 }
 
-bool Holds(const Condition& condition, const Json& row) {
+std::string WhyItHolds(const Condition& condition, const Json& row) {
   const Json* value = nullptr;
   std::string known;
   for (const char* group : {"", "latency", "phases", "errors", "memory"}) {
@@ -300,15 +303,21 @@ bool Holds(const Condition& condition, const Json& row) {
   }
   if (!value) {
     // A row that failed or was interrupted has not everything.
-    if (row.contains("error") || !row.contains("throughput")) return false;
+    if (row.contains("error") || !row.contains("throughput")) return "";
     throw CommandError(kWrongUsage, "--fail-if '" + condition.text + "': the report has no '" +
                                         condition.metric + "'; it has " + known);
   }
   const double actual = value->get<double>();
-  if (condition.comparison == ">") return actual > condition.value;
-  if (condition.comparison == ">=") return actual >= condition.value;
-  if (condition.comparison == "<") return actual < condition.value;
-  return actual <= condition.value;
+  const bool holds = condition.comparison == ">"    ? actual > condition.value
+                     : condition.comparison == ">=" ? actual >= condition.value
+                     : condition.comparison == "<"  ? actual < condition.value
+                                                    : actual <= condition.value;
+  if (!holds) return "";
+  const Measure measure = *MeasureOf(condition.metric);
+  return condition.text + ": " + condition.metric + " is " +
+         (measure == Measure::kTime    ? FormatSeconds(actual)
+          : measure == Measure::kShare ? Format("%.3g%%", actual * 100)
+                                       : Format("%.6g", actual));
 }
 
 namespace {
@@ -439,8 +448,9 @@ std::string FormatCosts(const Json& rows) {
              (rate > 0 ? Format(", %.3g GB/s", rate * 1e-9) : "") + " | " +
              (row.contains("per_run") ? FormatSeconds(NumberAt(row, "per_run", "cpu_seconds"))
                                       : std::string("-")) +
-             " | " + (joules.empty() ? "unknown" : joules) + " | " + std::to_string(dispatches) +
-             " | " + std::to_string(interpreted) + " | " + std::to_string(transfers) + " | " +
+             " | " + (joules.empty() ? "unknown" : joules) + " | " + FormatErrors(row) + " | " +
+             std::to_string(dispatches) + " | " + std::to_string(interpreted) + " | " +
+             std::to_string(transfers) + " | " +
              std::to_string(row["placement"]["fallbacks"].size()) + " |\n";
   }
   if (!models.empty()) models = "\nMeasured:\n\n" + models;
@@ -448,9 +458,9 @@ std::string FormatCosts(const Json& rows) {
   return models +
          "\nBeside the time of a run:\n\n"
          "| model | device | first output, cold | first output, from the cache | load, weights "
-         "included | CPU time of a run | energy of a run | dispatches | interpreted | transfers | "
-         "fallbacks |\n"
-         "|---|---|---|---|---|---|---|---|---|---|---|\n" +
+         "included | CPU time of a run | energy of a run | largest error | dispatches | "
+         "interpreted | transfers | fallbacks |\n"
+         "|---|---|---|---|---|---|---|---|---|---|---|---|\n" +
          costs;
 }
 
@@ -459,8 +469,11 @@ std::string FormatCosts(const Json& rows) {
 std::string FormatMarkdown(const Json& raw) {
   const Json report = Printable(raw);
   const Json& rows = report["rows"];
-  if (std::all_of(rows.begin(), rows.end(), [](const Json& row) { return row.contains("error"); }))
-    return "";
+  // What is wrong is an answer; what could not be measured at all is none.
+  const auto is_nothing = [](const Json& row) {
+    return row.contains("error") && !row.contains("errors");
+  };
+  if (std::all_of(rows.begin(), rows.end(), is_nothing)) return "";
   std::string text =
       "| model | device | p50 | 95% interval | p90 | p99 | runs/s | of roof | first run | compile "
       "| warm start | memory | peak |\n"
@@ -522,10 +535,13 @@ std::string FormatCsv(const Json& report) {
                                                               {"memory", "total_bytes"},
                                                               {"memory", "peak_bytes"},
                                                               {"concurrent_latency", "p50"},
-                                                              {"concurrent_latency", "p99"}};
+                                                              {"concurrent_latency", "p99"},
+                                                              {"errors", "max_abs_error"},
+                                                              {"errors", "max_rel_error"},
+                                                              {"errors", "max_scaled_error"}};
   std::string text = "model,device,throughput";
   for (const auto& [group, name] : kColumns) text += std::string(",") + group + "_" + name;
-  text += "\n";
+  text += ",error\n";
   for (const Json& row : report["rows"]) {
     const auto quoted = [](const std::string& name) {
       std::string out = "\"";
@@ -539,7 +555,7 @@ std::string FormatCsv(const Json& report) {
       if (row.contains(group) && row[group].contains(name))
         text += Format("%.9g", NumberAt(row, group, name));
     }
-    text += "\n";
+    text += "," + (row.contains("error") ? quoted(row["error"]) : std::string()) + "\n";
   }
   return text;
 }

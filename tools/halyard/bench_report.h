@@ -33,11 +33,12 @@ struct Condition {
 };
 // Throws CommandError that names what is wrong. Times need a unit.
 Condition ParseCondition(const std::string& text);
-// Whether it holds for the row. A metric that the row does not have holds no condition.
-bool Holds(const Condition& condition, const Json& row);
+// "p99>5ms: p99 is 6.250 ms" where it holds for the row, "" where not. A metric that the row does
+// not have holds no condition.
+std::string WhyItHolds(const Condition& condition, const Json& row);
 
-// Rows that have no part of a report leave its cell empty. A report of failed rows alone has no
-// table: their errors are on standard error.
+// Rows that have no part of a report leave its cell empty. A report of rows alone that could not be
+// measured has no table: their errors are on standard error.
 std::string FormatMarkdown(const Json& report);
 std::string FormatCsv(const Json& report);
 

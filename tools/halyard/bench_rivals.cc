@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "tools/halyard/bench_check.h"
 #include "tools/halyard/clock.h"
-#include "tools/halyard/compare.h"
 #include "tools/halyard/interrupt.h"
 #include "tools/halyard/rival_nvidia.h"
 #include "tools/halyard/rival_onednn.h"
@@ -52,15 +52,15 @@ Json MeasureRival(const BenchOptions& options, Rival& rival, Runner& ours, Bench
   Json json = Json::object();
   rival.Run();
   ours.Run();
-  const Comparison comparison =
-      Compare(rival.Result(), ours.Results()[0], options.rtol, options.atol);
+  const Json errors = JudgeOutputs({"its result"}, {rival.Result()}, {ours.Results()[0]},
+                                   "Halyard's", {options.rtol, options.atol});
   json["how"] = rival.Describe();
-  if (!comparison.is_equal) {
-    json["error"] = "its result differs from Halyard's: " + comparison.difference;
+  if (errors.contains("wrong")) {
+    json["error"] = errors["wrong"];
     return json;
   }
-  json["errors"] = {{"max_abs_error", comparison.max_absolute},
-                    {"max_rel_error", comparison.max_relative}};
+  json["errors"] = {{"max_abs_error", errors["max_abs_error"]},
+                    {"max_rel_error", errors["max_rel_error"]}};
   std::vector<double> our_samples, samples;
   int64_t interruptions = 0;
   const Clock::time_point start = Clock::now();

@@ -135,7 +135,10 @@ void RefuseOthers(const CLI::App& command, const std::string& option, const std:
   std::string given;
   for (const CLI::Option* one : command.get_options()) {
     if (one->count() == 0 || one->get_name() == option || one->get_name() == but) continue;
-    given += (given.empty() ? "" : ", ") + one->get_name();
+    // By all of its names, of which nobody knows which was typed: "-o/--form".
+    std::string names = one->get_positional() ? one->get_name() : one->get_name(false, true);
+    std::replace(names.begin(), names.end(), ',', '/');
+    given += (given.empty() ? "" : ", ") + names;
   }
   if (!given.empty())
     throw CommandError(kWrongUsage, option + " " + does + "; it takes no " + given);

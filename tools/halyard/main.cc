@@ -64,8 +64,13 @@ std::string DescribeUsage(const CLI::App& app, const CLI::Error& error) {
     const std::string text = error.what();
     const std::string option = text.substr(0, text.find(':'));
     const CLI::Option* found = command.get_option_no_throw(option);
-    if (text.find("At Most") != text.npos) return option + " is given more than once" + advice;
     const int values = found == nullptr ? 1 : found->get_items_expected_min();
+    if (text.find("At Most") != text.npos && values > 1) {
+      const size_t given = text.rfind(' ');  // "received 3"
+      return option + " takes " + std::to_string(values) + " values, " + found->get_type_name() +
+             ", and nothing behind them; given were" + text.substr(given) + advice;
+    }
+    if (text.find("At Most") != text.npos) return option + " is given more than once" + advice;
     return option + " needs " +
            (values > 1 ? std::to_string(values) + " values: " + found->get_type_name()
                        : "a value") +
