@@ -138,7 +138,7 @@ std::vector<V> ImportMaxUnpool(NodeContext& c) {
 
 constexpr ImportRow kFoldRows[] = {
     {"Col2Im", 18, 0, 3, 3, 1, "dilations pads strides", ImportCol2Im,
-     "static shapes; shapes known before the run"},
+     "static shapes; shapes known before the run; an infinity gives NaN over its whole window"},
     {"MaxUnpool", 9, 0, 2, 3, 1, "kernel_shape pads strides", ImportMaxUnpool,
      "shape known before the run"},
 };

@@ -2,6 +2,7 @@
 // RNN, GRU and LSTM as loops over time. What does not depend on the state, the product of the
 // inputs with their weights, is one product before the loop.
 #include <algorithm>
+#include <optional>
 
 #include "base/quantity.h"
 #include "compiler/import/onnx_activation.h"
@@ -99,7 +100,9 @@ struct Direction {
   V late_bias;                // GRU with linear_before_reset: [hidden], added before the reset gate
   V peepholes;                // LSTM: [3 * hidden], for the gates i, o and f
   V lengths;                  // [batch] i32
-  V first_state, first_cell;  // [batch, hidden]
+  V first_state, first_cell;  // [batch, hidden]; zeros where the node has none
+  bool has_first_state = false;
+  bool has_first_cell = false;
   bool is_reversed = false;
   std::vector<Activation> activations;
 };
@@ -129,42 +132,63 @@ struct State {
   V cell;  // LSTM
 };
 
+// Whether a step is the first: known, or a bool in a loop.
+struct IsFirst {
+  bool is_known = false;
+  V computed;
+};
+
 // One step. `x` is [batch, gates * hidden]; the other values are those of `d` inside the loop.
-State Step(NodeContext& c, const Direction& d, V x, State before) {
+State Step(NodeContext& c, const Direction& d, V x, const State& before, const IsFirst& is_first) {
   if (!c.ok()) return before;
   const Expr h = d.hidden;
   const double clip = c.Float("clip", 0);
   const auto part = [&](V v, int64_t axis, int64_t first, int64_t count) {
     return c.SliceAxis(v, axis, c.exprs().Mul(h, c.Const(first)), c.exprs().Mul(h, c.Const(count)));
   };
-  const auto times = [&](V state, V weights) {
-    return c.Op("matmul", {state, weights}, {{"transpose_b", int64_t{1}}});
+  // A product with a state that does not exist yet is left out: with infinite weights it is NaN,
+  // not 0.
+  const auto plus = [&](V v, bool has_first, const auto& product) {
+    if (has_first || !(is_first.is_known || is_first.computed.valid())) return v + product();
+    if (is_first.is_known) return v;
+    const V made = product();
+    return v + c.Select(is_first.computed, c.Like(made, 0), made);
+  };
+  const auto plus_times = [&](V v, V state, V weights) {
+    return plus(v, d.has_first_state, [&] {
+      return c.Op("matmul", {state, weights}, {{"transpose_b", int64_t{1}}});
+    });
   };
   const auto apply = [&](size_t f, V v) {
     if (clip > 0) v = c.Binary("min", c.Binary("max", v, c.Like(v, -clip)), c.Like(v, clip));
     return Apply(c, d.activations[f], v);
   };
-  if (d.cell == Cell::kRnn) return {apply(0, x + times(before.hidden, d.recurrent)), before.cell};
+  if (d.cell == Cell::kRnn) {
+    return {apply(0, plus_times(x, before.hidden, d.recurrent)), before.cell};
+  }
   if (d.cell == Cell::kGru) {
-    const V gates = part(x, 1, 0, 2) + times(before.hidden, part(d.recurrent, 0, 0, 2));
+    const V gates = plus_times(part(x, 1, 0, 2), before.hidden, part(d.recurrent, 0, 0, 2));
     const V update = apply(0, part(gates, 1, 0, 1));
     const V reset = apply(0, part(gates, 1, 1, 1));
     const V weights = part(d.recurrent, 0, 2, 1);
-    const V state = d.late_bias.valid() ? reset * (times(before.hidden, weights) + d.late_bias)
-                                        : times(reset * before.hidden, weights);
-    const V next = apply(1, part(x, 1, 2, 1) + state);
+    const V rest = part(x, 1, 2, 1);
+    const V next = apply(1, d.late_bias.valid()
+                                ? rest + reset * plus_times(d.late_bias, before.hidden, weights)
+                                : plus_times(rest, reset * before.hidden, weights));
     return {(1.0 - update) * next + update * before.hidden, before.cell};
   }
-  const V gates = x + times(before.hidden, d.recurrent);
+  const V gates = plus_times(x, before.hidden, d.recurrent);
   const auto gate = [&](int64_t which) { return part(gates, 1, which, 1); };
-  const auto peep = [&](V v, int64_t which, V state) {
-    return d.peepholes.valid() ? v + part(d.peepholes, 0, which, 1) * state : v;
+  const auto peep = [&](V v, int64_t which, V state, bool has_first) {
+    if (!d.peepholes.valid()) return v;
+    return plus(v, has_first, [&] { return part(d.peepholes, 0, which, 1) * state; });
   };
-  const V in = apply(0, peep(gate(0), 0, before.cell));
-  const V forget =
-      c.Int("input_forget", 0) != 0 ? 1.0 - in : apply(0, peep(gate(2), 2, before.cell));
+  const V in = apply(0, peep(gate(0), 0, before.cell, d.has_first_cell));
+  const V forget = c.Int("input_forget", 0) != 0
+                       ? 1.0 - in
+                       : apply(0, peep(gate(2), 2, before.cell, d.has_first_cell));
   const V cell = forget * before.cell + in * apply(1, gate(3));
-  const V out = apply(0, peep(gate(1), 1, cell));
+  const V out = apply(0, peep(gate(1), 1, cell, true));
   return {out * Apply(c, d.activations[2], cell), cell};
 }
 
@@ -180,10 +204,13 @@ struct Advanced {
   V shown;  // what the step adds to all states
 };
 
-// The step with number `iteration`, a scalar. Beyond its end a sequence keeps its state and gives
-// zeros.
-Advanced Advance(NodeContext& c, const Direction& d, V iteration, V x, const State& before) {
-  Advanced out = {Step(c, d, x, before), {&c, kNone}};
+// The step with number `iteration`, a scalar, or `at` where that is known. Beyond its end a
+// sequence keeps its state and gives zeros.
+Advanced Advance(NodeContext& c, const Direction& d, V iteration, std::optional<int64_t> at, V x,
+                 const State& before) {
+  IsFirst is_first = {at == 0, {&c, kNone}};
+  if (!at) is_first.computed = c.Binary("eq", iteration, c.Like(iteration, 0));
+  Advanced out = {Step(c, d, x, before, is_first), {&c, kNone}};
   out.shown = out.after.hidden;
   if (!d.lengths.valid()) return out;
   const V runs = c.Unsqueeze(c.Binary("lt", c.Cast(iteration, DType::kI32), d.lengths), {1});
@@ -200,7 +227,7 @@ Sequence RunUnrolled(NodeContext& c, const Direction& d, int64_t steps, bool wal
   for (int64_t i = 0; i < steps && c.ok(); ++i) {
     const int64_t at = walks_back ? steps - 1 - i : i;
     const V x = c.Squeeze(c.SliceAxis(d.products, 0, c.Const(at), c.Const(1)), {0});
-    const Advanced next = Advance(c, d, c.Integer(DType::kI32, i), x, out.last);
+    const Advanced next = Advance(c, d, c.Integer(DType::kI32, i), i, x, out.last);
     out.last = next.after;
     shown[static_cast<size_t>(at)] = c.Unsqueeze(next.shown, {0});
   }
@@ -229,7 +256,7 @@ Sequence RunLoop(NodeContext& c, const Direction& d, bool walks_back, bool wants
   const V at =
       walks_back ? c.Symbolic({c.exprs().Sub(d.steps, c.Const(1))}, {}) - iteration : iteration;
   const V x = c.Op("gather", {inner.products, at}, {{"axis", int64_t{0}}});
-  const Advanced step = Advance(c, inner, iteration, x, before);
+  const Advanced step = Advance(c, inner, iteration, std::nullopt, x, before);
   std::vector<ValueId> results = {c.Number(DType::kBool, 1).id, step.after.hidden.id};
   if (is_lstm) results.push_back(step.after.cell.id);
   if (wants_all) results.push_back(step.shown.id);
@@ -333,6 +360,8 @@ std::vector<V> ImportRecurrent(NodeContext& c) {
     d.late_bias = d.peepholes = none;
     d.lengths = lengths;
     d.first_state = first(5, i);
+    d.has_first_state = c.Has(5);
+    d.has_first_cell = c.Has(6);
     d.first_cell = cell == Cell::kLstm ? first(6, i) : none;
     d.is_reversed = direction == "reverse" || i == 1;
     d.activations.assign(activations.begin() + i * static_cast<int64_t>(per_direction),

@@ -211,8 +211,9 @@ std::vector<V> ImportAffineGrid(NodeContext& c) {
 
 // Where the samples of regions lie along one axis: [regions, bins * samples], and their taps.
 struct RoiAxis {
-  V low, high;                // i64
-  V low_weight, high_weight;  // both 0 outside
+  V low, high;  // i64
+  V low_weight, high_weight;
+  V inside;  // a sample outside is 0, whatever its taps read
 };
 
 RoiAxis RoiTaps(NodeContext& c, V rois, int64_t column, Expr size, int64_t bins, int64_t samples) {
@@ -239,14 +240,14 @@ RoiAxis RoiTaps(NodeContext& c, V rois, int64_t column, Expr size, int64_t bins,
   const V at = start + (sample + 0.5) * (extent / static_cast<double>(bins * samples));
   const V zero = c.Like(at, 0);
   const V count = DimAs(c, size, dtype);
-  const V inside = c.Binary("and", c.Binary("ge", at, c.Like(at, -1)), c.Binary("le", at, count));
+  out.inside = c.Binary("and", c.Binary("ge", at, c.Like(at, -1)), c.Binary("le", at, count));
   const V place = Clamp(c, at, zero, count - 1.0);
   const V low = c.Unary("floor", place);
   const V t = place - low;
   out.low = c.Cast(low, DType::kI64);
   out.high = c.Cast(c.Binary("min", low + 1.0, count - 1.0), DType::kI64);
-  out.low_weight = c.Select(inside, 1.0 - t, zero);
-  out.high_weight = c.Select(inside, t, zero);
+  out.low_weight = 1.0 - t;
+  out.high_weight = t;
   return out;
 }
 
@@ -289,12 +290,14 @@ std::vector<V> ImportRoiAlign(NodeContext& c) {
   const Expr regions = c.Dims(rois)[0];
   const V checked = c.CheckIndex(batches, dims[0], "entry of 'batch_indices'");
   const V batch = c.ReshapeTo(c.Cast(checked, DType::kI64), {regions, c.Const(1), c.Const(1)});
+  const V inside =
+      c.Unsqueeze(c.Binary("and", c.Unsqueeze(ys.inside, {2}), c.Unsqueeze(xs.inside, {1})), {3});
   const auto corner = [&](V y, V y_weight, V x_at, V x_weight) {
     const V row = batch * c.Symbolic({dims[2]}, {}) + c.Unsqueeze(y, {2});
     const V index = row * c.Symbolic({dims[3]}, {}) + c.Unsqueeze(x_at, {1});
     const V weight = c.Unsqueeze(y_weight, {2}) * c.Unsqueeze(x_weight, {1});
     const V value = c.Op("gather", {pixels, index}, {{"axis", int64_t{0}}});
-    return c.Cast(value, wide) * c.Unsqueeze(weight, {3});
+    return c.Select(inside, c.Cast(value, wide) * c.Unsqueeze(weight, {3}), c.Number(wide, 0));
   };
   const V corners[] = {corner(ys.low, ys.low_weight, xs.low, xs.low_weight),
                        corner(ys.low, ys.low_weight, xs.high, xs.high_weight),

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lowering of resize and of transposed convolution: result elements that gather what the definition
 // spreads.
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/graph/tensor.h"
 #include "compiler/loop/index_map.h"
 #include "compiler/loop/lower_ops.h"
 #include "compiler/ops/op_def.h"
@@ -141,6 +145,27 @@ class Coordinates {
   const graph::Node& node_;
 };
 
+// Whether a constant holds an infinity or NaN; false of what is computed in the run, and of bytes
+// that are not here.
+bool HasInfinities(const graph::Module& module, graph::ValueId value) {
+  const graph::NodeId producer = module.values[value].producer;
+  if (producer == graph::kNone || module.nodes[producer].op->name != "constant") return false;
+  const graph::Constant& constant = module.constants[module.nodes[producer].constant];
+  if (constant.bytes == nullptr) return false;
+  const int64_t width = BitWidth(constant.dtype) / 8;
+  graph::Tensor part{constant.dtype, {}, {}};
+  for (int64_t at = 0; at < constant.bytes->size_bytes(); at += int64_t{1} << 16) {
+    part.bytes.resize(
+        static_cast<size_t>(std::min(int64_t{1} << 16, constant.bytes->size_bytes() - at)));
+    if (!constant.bytes->Read(at, part.bytes).ok()) return false;
+    part.dims = {static_cast<int64_t>(part.bytes.size()) / width};
+    for (int64_t i = 0; i < part.dims[0]; ++i) {
+      if (!std::isfinite(graph::LoadFloat(part, i))) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 Status LowerResize(Lowering& lowering, const graph::Module&, const graph::Node& node) {
@@ -204,8 +229,12 @@ Status LowerConvTranspose(Lowering& lowering, const graph::Module&, const graph:
   std::vector<Expr> extents{channels};
   extents.insert(extents.end(), w_dims.begin() + 2, w_dims.end());
   // Element [n, g, m, o...].
-  const auto element = [&lowering, &node, strides, pads, dilations, x_dims, channels,
-                        extents](std::span<const Expr> index) -> Result<ValueId> {
+  // A tap that reads nothing adds nothing, also where its weight is infinite: the product with the
+  // 0 that is read for it would be NaN. A product that is selected is no contraction, so only
+  // weights that are known to need it pay for it.
+  const bool selects = HasInfinities(lowering.module(), node.operands[1]);
+  const auto element = [&lowering, &node, strides, pads, dilations, x_dims, channels, extents,
+                        selects](std::span<const Expr> index) -> Result<ValueId> {
     ExprArena& e = lowering.exprs();
     KernelBuilder& b = lowering.builder();
     return lowering.Reduce(ReduceKind::kSum, extents,
@@ -238,7 +267,10 @@ Status LowerConvTranspose(Lowering& lowering, const graph::Module&, const graph:
                              if (!lowering.IsRealised(node.operands[0])) {
                                x = b.Scalar(Opcode::kSelect, {mask, x, b.Float(b.TypeOf(x), 0)});
                              }
-                             return b.Scalar(Opcode::kMul, {x, w});
+                             const ValueId product = b.Scalar(Opcode::kMul, {x, w});
+                             if (!selects || mask == kNone) return product;
+                             const ValueId none = b.Float(b.TypeOf(product), 0);
+                             return b.Scalar(Opcode::kSelect, {mask, product, none});
                            });
   };
   std::vector<Expr> split = out;

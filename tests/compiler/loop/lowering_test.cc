@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <random>
 
@@ -450,6 +451,21 @@ TEST_F(LoweringTest, ConvolutionsOfAllKinds) {
                       conv(x2, {4, 3, 2, 2}, 1, 0, 2, 2), conv(x3, {3, 2, 2, 2, 2}, 1, 1, 1, 1),
                       conv(x2, {5, 6, 1, 1}, 1, 0, 1, 1)});
   EXPECT_EQ(f.kernels.size(), 5u);
+}
+
+// A tap between two elements or beyond the edge adds nothing, also with an infinite weight.
+TEST_F(LoweringTest, ATransposedConvolutionSpreadsNoInfinityWhereItReadsNothing) {
+  const ValueId x = Input("x", {1, 2, 3, 2});
+  Tensor w = RandomTensor(DType::kF32, {2, 3, 3, 2});
+  graph::StoreFloat(w, 7, std::numeric_limits<double>::infinity());
+  const ValueId weights = *b().ConstantOf(w, "w");
+  Check({Op("conv_transpose", {x, weights},
+            {{"strides", std::vector<int64_t>{2, 1}},
+             {"dilations", std::vector<int64_t>{1, 1}},
+             {"pads_low", std::vector<int64_t>{0, 1}},
+             {"pads_high", std::vector<int64_t>{0, 0}},
+             {"output_padding", std::vector<int64_t>{1, 0}},
+             {"groups", int64_t{1}}})});
 }
 
 // Chains of what convolutional models are made of, so that values inside have layouts and every
