@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lowering of views and of reads at indices that are data: rewritten indices, masks and checked
 // symbols.
+#include <algorithm>
+
 #include "compiler/loop/index_map.h"
 #include "compiler/loop/lower_ops.h"
 #include "compiler/ops/op_def.h"
@@ -135,44 +137,113 @@ Status LowerPad(Lowering& lowering, const graph::Module&, const graph::Node& nod
   return lowering.Define(node.results[0], node, std::move(d));
 }
 
-Status LowerConcat(Lowering& lowering, const graph::Module&, const graph::Node& node) {
-  HY_ASSIGN(int64_t axis, graph::GetInt(node, "axis"));
-  auto a = static_cast<size_t>(axis);
-  Lowering::Definition d;
-  d.form = node.operands.size() == 1 ? Lowering::Form::kView : Lowering::Form::kPointwise;
-  d.ops = 2 * (static_cast<int>(node.operands.size()) - 1);
-  d.emit = [&lowering, &node, a](std::span<const Expr> index) -> Result<ValueId> {
-    KernelBuilder& b = lowering.builder();
-    ExprArena& e = lowering.exprs();
-    // From the last piece to the first: select(i < end of piece, piece, what follows).
-    struct Piece {
-      graph::ValueId value;
-      Expr begin, end;
+namespace {
+
+// What stands at [begin, end) of the axis along which a concat joins.
+struct Piece {
+  Expr begin, end;
+  // The element at an index within the piece; `mask` as in AtMasked, or kNone.
+  std::function<Result<ValueId>(std::span<const Expr> index, ValueId mask)> read;
+};
+
+// Beyond it a kernel takes more than linear time to compile.
+constexpr size_t kMostPieces = 128;
+
+// From the last piece to the first: select(i < end of piece, piece, what follows).
+Result<ValueId> SelectPiece(Lowering& lowering, DType dtype, std::span<const Piece> all,
+                            size_t axis, std::span<const Expr> index) {
+  KernelBuilder& b = lowering.builder();
+  ExprArena& e = lowering.exprs();
+  std::vector<const Piece*> pieces;
+  for (const Piece& piece : all) {
+    const bool is_outside =
+        e.KnownLess(index[axis], piece.begin) || e.KnownLessOrEqual(piece.end, index[axis]);
+    if (!is_outside) pieces.push_back(&piece);
+  }
+  ValueId result = kNone;
+  for (size_t i = pieces.size(); i-- > 0;) {
+    std::vector<Expr> at(index.begin(), index.end());
+    at[axis] = e.Sub(index[axis], pieces[i]->begin);
+    const ValueId is_before =
+        i + 1 == pieces.size() ? kNone : b.IndexLess(index[axis], pieces[i]->end);
+    ValueId mask = is_before;
+    if (i > 0) {
+      mask = b.And(mask, b.Scalar(Opcode::kLe, {b.Index(pieces[i]->begin), b.Index(index[axis])}));
+    }
+    HY_ASSIGN(const ValueId piece, pieces[i]->read(at, mask));
+    result = is_before == kNone ? piece : b.Scalar(Opcode::kSelect, {is_before, piece, result});
+  }
+  return result == kNone ? b.Constant(ComputeType(dtype), 0) : result;
+}
+
+// Joins each kMostPieces pieces into one of a temporary, by a kernel of its own.
+Status JoinInGroups(Lowering& lowering, const graph::Node& node, size_t axis,
+                    std::vector<Piece>& pieces) {
+  ExprArena& e = lowering.exprs();
+  const graph::TensorType type = lowering.TypeOf(node.results[0]);
+  const std::string name =
+      node.name.empty() ? lowering.module().values[node.results[0]].name : node.name;
+  std::vector<Piece> joined;
+  for (size_t first = 0; first < pieces.size(); first += kMostPieces) {
+    const Expr begin = pieces[first].begin;
+    const size_t end = std::min(pieces.size(), first + kMostPieces);
+    std::vector<Piece> group(pieces.begin() + static_cast<ptrdiff_t>(first),
+                             pieces.begin() + static_cast<ptrdiff_t>(end));
+    for (Piece& piece : group) {
+      piece.begin = e.Sub(piece.begin, begin);
+      piece.end = e.Sub(piece.end, begin);
+    }
+    std::vector<Expr> dims = type.dims;
+    dims[axis] = group.back().end;
+    const BufferId buffer = lowering.Temporary(name + "_part", type.dtype, dims);
+    HY_TRY(lowering.EmitNest(name + "_part", dims, [&](std::span<const Expr> index) -> Status {
+      lowering.AddNode(node);
+      HY_ASSIGN(const ValueId value, SelectPiece(lowering, type.dtype, group, axis, index));
+      lowering.builder().Store(buffer, FlatIndex(e, dims, index),
+                               lowering.builder().Convert(value, type.dtype));
+      return OkStatus();
+    }));
+    const auto read = [&lowering, buffer, dims, dtype = type.dtype](
+                          std::span<const Expr> index, ValueId mask) -> Result<ValueId> {
+      KernelBuilder& b = lowering.builder();
+      const ValueId other = mask == kNone ? kNone : b.Constant(dtype, 0);
+      const ValueId value = b.Load(buffer, FlatIndex(lowering.exprs(), dims, index), mask, other);
+      return b.Convert(value, ComputeType(dtype));
     };
-    std::vector<Piece> pieces;
-    Expr begin = e.Const(0);
-    for (graph::ValueId v : node.operands) {
-      Expr end = e.Add(begin, lowering.TypeOf(v).dims[a]);
-      bool is_outside = e.KnownLess(index[a], begin) || e.KnownLessOrEqual(end, index[a]);
-      if (!is_outside) pieces.push_back({v, begin, end});
-      begin = end;
-    }
-    ValueId result = kNone;
-    for (size_t i = pieces.size(); i-- > 0;) {
-      std::vector<Expr> at(index.begin(), index.end());
-      at[a] = e.Sub(index[a], pieces[i].begin);
-      ValueId is_before = i + 1 == pieces.size() ? kNone : b.IndexLess(index[a], pieces[i].end);
-      ValueId mask = is_before;
-      if (i > 0)
-        mask = b.And(mask, b.Scalar(Opcode::kLe, {b.Index(pieces[i].begin), b.Index(index[a])}));
-      Result<ValueId> piece = mask == kNone ? lowering.At(pieces[i].value, at)
-                                            : lowering.AtMasked(pieces[i].value, at, mask);
-      if (!piece.ok()) return piece;
-      result = is_before == kNone ? *piece : b.Scalar(Opcode::kSelect, {is_before, *piece, result});
-    }
-    if (result == kNone)
-      result = b.Constant(ComputeType(lowering.TypeOf(node.results[0]).dtype), 0);
-    return result;
+    joined.push_back({begin, pieces[end - 1].end, read});
+  }
+  pieces = std::move(joined);
+  return OkStatus();
+}
+
+}  // namespace
+
+Status LowerConcat(Lowering& lowering, const graph::Module&, const graph::Node& node) {
+  HY_ASSIGN(const int64_t axis, graph::GetInt(node, "axis"));
+  const auto a = static_cast<size_t>(axis);
+  const DType dtype = lowering.TypeOf(node.results[0]).dtype;
+  std::vector<Piece> pieces;
+  Expr begin = lowering.exprs().Const(0);
+  for (const graph::ValueId v : node.operands) {
+    const Expr end = lowering.exprs().Add(begin, lowering.TypeOf(v).dims[a]);
+    pieces.push_back({begin, end, [&lowering, v](std::span<const Expr> index, ValueId mask) {
+                        return mask == kNone ? lowering.At(v, index)
+                                             : lowering.AtMasked(v, index, mask);
+                      }});
+    begin = end;
+  }
+  if (pieces.size() > kMostPieces) {
+    while (pieces.size() > kMostPieces) HY_TRY(JoinInGroups(lowering, node, a, pieces));
+    const std::vector<Expr> dims = lowering.TypeOf(node.results[0]).dims;
+    return lowering.DefineInto(node.results[0], node, dims, [&](std::span<const Expr> index) {
+      return SelectPiece(lowering, dtype, pieces, a, index);
+    });
+  }
+  Lowering::Definition d;
+  d.form = pieces.size() == 1 ? Lowering::Form::kView : Lowering::Form::kPointwise;
+  d.ops = 2 * (static_cast<int>(pieces.size()) - 1);
+  d.emit = [&lowering, dtype, a, pieces](std::span<const Expr> index) {
+    return SelectPiece(lowering, dtype, pieces, a, index);
   };
   return lowering.Define(node.results[0], node, std::move(d));
 }

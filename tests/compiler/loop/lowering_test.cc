@@ -640,6 +640,17 @@ TEST_F(LoweringTest, ReductionsAndPools) {
          Op("argmin", {x}, {{"axis", int64_t{3}}, {"keep_dims", int64_t{1}}})});
 }
 
+// One kernel that reads thousands of pieces takes a minute to compile.
+TEST_F(LoweringTest, LongConcatsAreJoinedInGroups) {
+  for (const int64_t axis : {0, 1}) {
+    const ValueId x = Input(fmt::format("x{}", axis), {3, 2});
+    std::vector<ValueId> pieces;
+    for (int i = 0; i < 300; ++i) pieces.push_back(Binary("add", x, Scalar(i)));
+    const Function f = Check({Op("concat", pieces, {{"axis", axis}})});
+    EXPECT_EQ(f.kernels.size(), 4u) << PrintFunction(f).substr(0, 4000);
+  }
+}
+
 TEST_F(LoweringTest, EmptyAndSingleShapes) {
   ValueId x = Input("x", {0, 3}), y = Input("y", {1, 1});
   Check({Op("exp", {x}), Reduce("reduce_sum", x, {0}), Reduce("reduce_max", x, {0}),
