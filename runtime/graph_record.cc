@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cstring>
 
+#include "base/excerpt.h"
 #include "base/hash.h"
 #include "base/near_names.h"
 #include "base/quantity.h"
@@ -245,7 +246,7 @@ Result<GraphRecord::Value> GraphRecord::AddConstant(
     }
     if (__builtin_mul_overflow(elements, dim, &elements)) {
       return InvalidArgument("Constant '{}' of shape [{}] has more than 2^63 elements.", name,
-                             fmt::join(dims, ", "));
+                             Excerpt(dims));
     }
   }
   HY_ASSIGN(const int64_t size, StorageBytes(dtype, elements));

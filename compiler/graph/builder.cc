@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/excerpt.h"
 #include "base/hash.h"
 #include "base/near_names.h"
 #include "base/quantity.h"
@@ -345,7 +346,7 @@ Result<ConstantId> Builder::AddConstant(std::string_view name, DType dtype,
   HY_ASSIGN(const int64_t size_bytes, StorageBytes(dtype, count));
   if (bytes->size_bytes() != size_bytes) {
     return InvalidArgument("Constant '{}' is {}[{}] and needs {}; it has {}.", name,
-                           FormatDType(dtype), fmt::join(dims, ", "), Counted(size_bytes, "byte"),
+                           FormatDType(dtype), Excerpt(dims), Counted(size_bytes, "byte"),
                            bytes->size_bytes());
   }
   HY_ASSIGN(const uint64_t hash, HashConstant(dtype, dims, *bytes));

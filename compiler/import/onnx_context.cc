@@ -136,6 +136,12 @@ std::string NodeContext::String(std::string_view name, std::string_view fallback
     Fail(WrongKind(name, *attribute, kAttrString));
     return std::string(fallback);
   }
+  constexpr size_t kMost = 4096;  // messages show it
+  if (attribute->s && attribute->s->size() > kMost) {
+    Fail(OutOfRange("Attribute '{}' is a text of {}; the limit is {}.", name,
+                    Counted(attribute->s->size(), "byte"), kMost));
+    return std::string(fallback);
+  }
   return attribute->s.value_or("");
 }
 

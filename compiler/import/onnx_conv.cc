@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/excerpt.h"
 #include "base/quantity.h"
 
 #include "compiler/import/onnx_activation.h"
@@ -94,7 +95,7 @@ std::vector<int64_t> KernelSize(NodeContext& c, V w, size_t spatial) {
   const std::vector<int64_t> given = c.Ints("kernel_shape", size);
   if (c.ok() && given != size) {
     c.Fail(InvalidArgument("Attribute 'kernel_shape' is [{}]; the weights have [{}].",
-                           fmt::join(given, ", "), fmt::join(size, ", ")));
+                           Excerpt(given), Excerpt(size)));
   }
   return size;
 }
@@ -135,7 +136,7 @@ std::vector<V> ImportCausalConvWithState(NodeContext& c) {
     c.Fail(
         InvalidArgument("The input has {} and the weight dims [{}]; they need 3 and [channels, "
                         "1, k].",
-                        Counted(dims.size(), "dimension"), fmt::join(weights, ", ")));
+                        Counted(dims.size(), "dimension"), Excerpt(weights)));
     return {};
   }
   const Expr kept = c.Const(weights[2] - 1);

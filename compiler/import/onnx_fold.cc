@@ -2,6 +2,7 @@
 // Ops that put windows or maxima back into an image: Col2Im and MaxUnpool.
 #include <algorithm>
 
+#include "base/excerpt.h"
 #include "base/quantity.h"
 #include "compiler/import/onnx_context.h"
 
@@ -28,7 +29,7 @@ std::vector<V> ImportCol2Im(NodeContext& c) {
   for (const int64_t size : window) {
     if (size < 1 || size > kMostWindow || places > kMostWindow / size) {
       c.Fail(OutOfRange("Input 'block_shape' holds [{}]; the product must lie in [1, {}].",
-                        fmt::join(window, ", "), kMostWindow));
+                        Excerpt(window), kMostWindow));
       return {};
     }
     places *= size;

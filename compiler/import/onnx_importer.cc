@@ -139,10 +139,15 @@ Result<graph::Module> Importer::Run() {
   HY_TRY(ImportNodes(model_.graph->node, scope));
   if (!report_.unsupported.empty()) {
     std::string list;
-    for (const UnsupportedOp& op : report_.unsupported) {
+    constexpr size_t kShown = 32;
+    for (size_t i = 0; i < std::min(kShown, report_.unsupported.size()); ++i) {
+      const UnsupportedOp& op = report_.unsupported[i];
       list += fmt::format("{}{}{}{} (opset {}, {} {}, first '{}'): {}", list.empty() ? "" : "; ",
                           op.domain, op.domain.empty() ? "" : ".", op.op_type, op.opset, op.nodes,
                           op.nodes == 1 ? "node" : "nodes", op.first_node, op.reason);
+    }
+    if (report_.unsupported.size() > kShown) {
+      list += fmt::format("; and {} more", report_.unsupported.size() - kShown);
     }
     return Unimplemented("{} {} not supported: {}", report_.unsupported.size(),
                          report_.unsupported.size() == 1 ? "op is" : "ops are", list);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/excerpt.h"
 #include "base/quantity.h"
 #include "compiler/import/onnx_activation.h"
 #include "compiler/import/onnx_context.h"
@@ -78,7 +79,7 @@ std::vector<Activation> ReadActivations(NodeContext& c, std::vector<std::string>
                                      [&](const ActivationDefaults& f) { return f.name == name; });
     if (known == std::end(kActivations)) {
       c.Fail(InvalidArgument("Attribute 'activations' holds '{}', which ONNX does not know.",
-                             Printable(name)));
+                             Printable(Excerpt(name))));
       return {};
     }
     Activation f = {name, known->alpha, known->beta};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/excerpt.h"
 #include "base/quantity.h"
 
 #include "compiler/import/onnx_context.h"
@@ -125,8 +126,8 @@ std::vector<V> ImportTranspose(NodeContext& c) {
   bool is_permutation = sorted.size() == rank;
   for (size_t i = 0; i < sorted.size(); ++i) is_permutation &= sorted[i] == static_cast<int64_t>(i);
   if (!is_permutation) {
-    c.Fail(InvalidArgument("Attribute 'perm' is [{}]; it must permute 0 to {}.",
-                           fmt::join(perm, ", "), static_cast<int64_t>(rank) - 1));
+    c.Fail(InvalidArgument("Attribute 'perm' is [{}]; it must permute 0 to {}.", Excerpt(perm),
+                           static_cast<int64_t>(rank) - 1));
     return {};
   }
   return {c.Transpose(x, perm)};

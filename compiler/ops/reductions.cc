@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/excerpt.h"
 #include "compiler/ops/elements.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/reference.h"
@@ -56,8 +57,8 @@ Result<std::vector<Value>> InferReduce(const InferContext& context) {
   for (size_t i = 0; i < axes.size(); ++i) {
     if (axes[i] < 0 || static_cast<size_t>(axes[i]) >= type.dims.size() ||
         (i > 0 && axes[i] <= axes[i - 1])) {
-      return InvalidArgument("The axes [{}] are not distinct ascending axes of {}",
-                             fmt::join(axes, ", "), DescribeOperand(context, 0));
+      return InvalidArgument("The axes [{}] are not distinct ascending axes of {}", Excerpt(axes),
+                             DescribeOperand(context, 0));
     }
     is_reduced[static_cast<size_t>(axes[i])] = true;
   }

@@ -3,23 +3,21 @@
 
 #include <algorithm>
 
+#include "base/excerpt.h"
 #include "base/quantity.h"
 
 namespace halyard::graph {
 
 std::string DescribeOperand(const InferContext& context, size_t i) {
   const Value& value = context.operand(i);
-  return fmt::format("Operand {} '%{}' ({})", i, value.name,
-                     FormatType(context.module.exprs, value.type));
+  return fmt::format("Operand {} '%{}' ({}{})", i, value.name, FormatDType(value.type.dtype),
+                     FormatDims(context.module.exprs, value.type.dims));
 }
 
 std::string FormatDims(const ExprArena& exprs, const std::vector<Expr>& dims) {
-  std::string out = "[";
-  for (size_t i = 0; i < dims.size(); ++i) {
-    if (i > 0) out += ", ";
-    out += exprs.Format(dims[i]);
-  }
-  return out + "]";
+  return fmt::format("[{}]", ExcerptOf(dims.size(), [&](size_t i) {
+                       return dims[i].valid() ? exprs.Format(dims[i]) : std::string("?");
+                     }));
 }
 
 int64_t IntOr(const Node& node, std::string_view name, int64_t otherwise) {
@@ -170,7 +168,7 @@ Status RequireOneOf(const InferContext& context, std::string_view name,
     if (one == *value) return OkStatus();
   }
   return InvalidArgument("Attribute '{}' of {} is '{}'; it is one of {}", name,
-                         context.node.op->name, *value, fmt::join(allowed, ", "));
+                         context.node.op->name, Excerpt(*value), fmt::join(allowed, ", "));
 }
 
 }  // namespace halyard::graph

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that move or repeat elements and compute nothing.
+#include "base/excerpt.h"
 #include "base/quantity.h"
 #include "compiler/ops/elements.h"
 #include "compiler/ops/families.h"
@@ -83,8 +84,8 @@ Result<std::vector<Value>> InferTranspose(const InferContext& context) {
     dims.push_back(type.dims[axis]);
   }
   if (!is_permutation) {
-    return InvalidArgument("The perm [{}] is no permutation of the axes of {}",
-                           fmt::join(perm, ", "), DescribeOperand(context, 0));
+    return InvalidArgument("The perm [{}] is no permutation of the axes of {}", Excerpt(perm),
+                           DescribeOperand(context, 0));
   }
   std::vector<Value> results = OneResult(type.dtype, std::move(dims));
   results[0].elements = RoutedElements(context, results[0].type);

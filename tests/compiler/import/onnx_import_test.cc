@@ -359,6 +359,17 @@ TEST(OnnxImport, ReportListsEveryUnsupportedOp) {
   EXPECT_EQ(report.unsupported[0].first_node, "n1");
   EXPECT_EQ(report.unsupported[1].op_type, "B");
   EXPECT_EQ(report.opset, 17);
+
+  // The sentence names the first of very many.
+  parts.nodes.clear();
+  for (int i = 0; i < 500; ++i) {
+    parts.nodes.push_back(Node("Op" + std::to_string(i), {"x"}, {i == 0 ? "y" : ""}));
+  }
+  report = {};
+  const std::string line = Import(ModelOf(parts), &report).status().ToLine();
+  EXPECT_EQ(report.unsupported.size(), 500u);
+  EXPECT_NE(line.find("500 ops are not supported: Op0 "), std::string::npos) << line;
+  EXPECT_TRUE(line.ends_with("; and 468 more")) << line;
 }
 
 TEST(OnnxImport, WhatIsAcceptedWithAWord) {

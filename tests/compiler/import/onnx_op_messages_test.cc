@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -339,6 +340,24 @@ TEST(OnnxOpMessages, BranchesOfOtherShapes) {
   EXPECT_EQ(module.status().ToLine(),
             "m.onnx: Node 'n' (If): Result 0 of the first branch is f32[2, 3] and of the second "
             "f32[2, 4] (node 'n').");
+}
+
+// Lists and texts of a model may be of any length; a sentence is not.
+TEST(OnnxOpMessages, LongListsAndTextsAreShortened) {
+  std::vector<int64_t> many(100'000);
+  std::iota(many.begin(), many.end(), int64_t{0});
+  EXPECT_EQ(Refusal("Transpose", 17, {{"x", {4}}}, {testing::IntsAttribute("perm", many)}),
+            "Attribute 'perm' is [0, 1, 2, 3, 4, 5, 6, 7 and 99992 more]; it must permute 0 to 0.");
+  EXPECT_EQ(Refusal("Conv", 17, {{"x", {1, 2, 4}}, {"w", {2, 2, 3}}},
+                    {testing::IntsAttribute("kernel_shape", many)}),
+            "Attribute 'kernel_shape' is [0, 1, 2, 3, 4, 5, 6, 7 and 99992 more]; the weights have "
+            "[3].");
+  const std::string text(5000, 'i');
+  EXPECT_EQ(Refusal("Einsum", 17, {{"x", {4}}}, {TextAttribute("equation", text)}),
+            "Attribute 'equation' is a text of 5000 bytes; the limit is 4096.");
+  EXPECT_EQ(
+      Refusal("Conv", 17, {{"x", {1, 2, 4}}, {"w", {2, 2, 3}}}, {TextAttribute("auto_pad", text)}),
+      "Attribute 'auto_pad' is a text of 5000 bytes; the limit is 4096.");
 }
 
 }  // namespace
