@@ -58,15 +58,40 @@ std::vector<V> ImportIf(NodeContext& c) {
   return c.Ops("if", operands, {}, std::move(regions));
 }
 
-// Whether the first result of a loop's region is the constant true.
-bool RunsToTheEnd(NodeContext& c, uint32_t region) {
+// The first result of a loop's region, whether it goes on, where that is a constant.
+std::optional<bool> GoesOn(NodeContext& c, uint32_t region) {
   const graph::Module& module = c.b.module();
   const graph::Value& condition = module.values[module.graphs[region].results[0]];
-  if (condition.producer == kNone) return false;
+  if (condition.producer == kNone) return std::nullopt;
   const graph::Node& node = module.nodes[condition.producer];
-  if (node.constant == kNone) return false;
+  if (node.constant == kNone) return std::nullopt;
   const Result<Tensor> tensor = graph::ReadConstant(module.constants[node.constant]);
-  return tensor.ok() && tensor->elements() == 1 && graph::LoadInt(*tensor, 0) != 0;
+  if (!tensor.ok() || tensor->elements() != 1) return std::nullopt;
+  return graph::LoadInt(*tensor, 0) != 0;
+}
+
+// How often a loop runs, where that is known before the run; invalid elsewhere. `trips` and
+// `condition` as ONNX has them, invalid where they are absent.
+Expr KnownTrips(NodeContext& c, V trips, V condition, uint32_t region) {
+  ExprArena& e = c.exprs();
+  Expr most;
+  if (trips.valid()) {
+    if (const auto known = c.KnownExprs(trips); known.has_value() && known->size() == 1) {
+      const Expr count = (*known)[0];
+      most = e.RangeOf(count).lo >= 0 ? count : e.Max(count, c.Const(0));
+    }
+  }
+  std::optional<bool> starts = true;
+  if (condition.valid()) {
+    const std::optional<Tensor> known = c.Known(condition);
+    starts = known.has_value() ? std::optional(graph::LoadInt(*known, 0) != 0) : std::nullopt;
+  }
+  if (starts == false || (most.valid() && e.IsConst(most, 0))) return c.Const(0);
+  const std::optional<bool> goes_on = GoesOn(c, region);
+  if (!starts || !goes_on) return {};
+  if (*goes_on) return most;
+  if (!trips.valid()) return c.Const(1);
+  return most.valid() ? e.Min(most, c.Const(1)) : Expr{};
 }
 
 std::vector<V> ImportLoop(NodeContext& c) {
@@ -103,18 +128,7 @@ std::vector<V> ImportLoop(NodeContext& c) {
   AppendCaptured(c, captured, operands);
   Attributes attributes = {{"carried", static_cast<int64_t>(carried)}};
   if (body->output.size() > carried + 1) {
-    bool starts = !condition.valid();
-    if (condition.valid()) {
-      const std::optional<Tensor> known = c.Known(condition);
-      starts = known.has_value() && graph::LoadInt(*known, 0) != 0;
-    }
-    Expr count;
-    if (starts && trips.valid() && RunsToTheEnd(c, *region)) {
-      if (const auto known = c.KnownExprs(trips); known.has_value() && known->size() == 1) {
-        count = c.exprs().RangeOf((*known)[0]).lo >= 0 ? (*known)[0]
-                                                       : c.exprs().Max((*known)[0], c.Const(0));
-      }
-    }
+    const Expr count = KnownTrips(c, trips, condition, *region);
     attributes["trips"] = std::vector<Expr>{count.valid() ? count : c.FreshSymbol("trips")};
   }
   return c.Ops("loop", operands, std::move(attributes), {*region});

@@ -102,6 +102,10 @@ inline Message IntTensor(std::string_view name, const std::vector<int64_t>& dims
   return t;
 }
 
+inline Message BoolScalar(std::string_view name, bool value) {
+  return Message().Varint(2, kBool).Text(8, name).Text(9, std::string(1, value ? 1 : 0));
+}
+
 inline Message IntAttribute(std::string_view name, int64_t value) {
   return Message().Text(1, name).Varint(3, static_cast<uint64_t>(value)).Varint(20, 2);
 }

@@ -210,6 +210,40 @@ TEST(OnnxImport, LoopCarriesAndStacks) {
             (Texts{"f32[]{16}", "f32[4]{10, 11, 13, 16}"}));
 }
 
+// What a loop stacks has as many rows as it runs; where constants tell that, the size is known.
+TEST(OnnxImport, LoopsOfKnownTripsStackKnownSizes) {
+  const struct {
+    int64_t trips;  // -1: no limit
+    int starts;     // -1: no condition
+    bool goes_on;
+    int64_t wanted;
+  } cases[] = {{3, 1, true, 3},   {3, -1, true, 3},  {3, 0, true, 0},  {-1, 0, true, 0},
+               {0, 1, true, 0},   {0, -1, false, 0}, {-7, 1, true, 0}, {3, 1, false, 1},
+               {-1, 1, false, 1}, {3, 0, false, 0}};
+  for (const auto& [trips, starts, goes_on, wanted] : cases) {
+    const Message body = GraphOf(
+        {{Node("Neg", {"s"}, {"s2"}), Node("Identity", {"s2"}, {"row"})},
+         {testing::BoolScalar("go2", goes_on)},
+         {ValueInfo("i", kI64, {}), ValueInfo("go", kBool, {}), ValueInfo("s", kF32, {2})},
+         {ValueInfo("go2", kBool, {}), ValueInfo("s2", kF32, {2}), ValueInfo("row", kF32, {2})}});
+    GraphParts parts;
+    parts.inputs = {ValueInfo("x", kF32, {2})};
+    parts.outputs = {ValueInfo("last", kF32, {2}), ValueInfo("all", kF32, {"", 2})};
+    parts.initialisers = {IntTensor("n", {}, {trips}), testing::BoolScalar("c", starts == 1)};
+    parts.nodes = {Node("Loop", {trips == -1 ? "" : "n", starts == -1 ? "" : "c", "x"},
+                        {"last", "all"}, {testing::GraphAttribute("body", body)})};
+    const auto module = Import(ModelOf(parts));
+    ASSERT_TRUE(module.ok()) << module.status().ToString();
+    const Expr rows = module->values[module->entry().results[1]].type.dims[0];
+    EXPECT_EQ(module->exprs.AsConst(rows), wanted)
+        << trips << ", " << starts << ", " << goes_on << ": " << module->exprs.Format(rows);
+    const std::vector<std::string> got = RunModel(ModelOf(parts), {"f32[2]{1, 2}"});
+    ASSERT_EQ(got.size(), 2u) << got[0];
+    EXPECT_EQ(got[0], wanted % 2 == 0 ? "f32[2]{1, 2}" : "f32[2]{-1, -2}");
+    EXPECT_EQ(got[1].find("f32[" + std::to_string(wanted) + ", 2]"), 0u) << got[1];
+  }
+}
+
 TEST(OnnxImport, ScanReadsSlices) {
   const Message body = GraphOf({{Node("Add", {"s", "x"}, {"s2"}), Node("Neg", {"s2"}, {"row"})},
                                 {},
