@@ -11,15 +11,12 @@
 #include "base/check.h"
 
 namespace halyard {
-namespace {
 
 size_t UsableProcessors() {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
   return std::max(1, CPU_COUNT(&allowed));
 }
-
-}  // namespace
 
 Status ForEachInParallel(size_t count, const std::function<Status(size_t index)>& body) {
   std::vector<Status> results(count);

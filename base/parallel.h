@@ -9,6 +9,9 @@
 
 namespace halyard {
 
+// At least 1.
+size_t UsableProcessors();
+
 // Calls body(0) ... body(count - 1), each once, on the calling thread and others; returns when all
 // are done. The result is that of the lowest index that failed, so it does not depend on timing.
 // Whatever a body throws becomes its Status.

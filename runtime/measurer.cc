@@ -43,10 +43,11 @@ enum class Content { kRandom, kZeros };
 
 class Race {
  public:
-  Race(hal::Device& device, LaunchTime& launch, std::span<const Measurer::Candidate> candidates,
+  Race(hal::Device& device, DeviceTurn& turn, std::span<const Measurer::Candidate> candidates,
        Content content, const std::function<bool()>& should_stop)
       : device_(device),
-        launch_(launch),
+        launch_(turn.launch),
+        turn_(turn),
         candidates_(candidates),
         content_(content),
         should_stop_(should_stop) {}
@@ -236,7 +237,11 @@ class Race {
                         : std::string_view(device_.capabilities().executable_formats.front());
     source.code = candidate.code;
     source.name = "candidate";
-    HY_ASSIGN(auto executable, device_.LoadExecutable(source));
+    // The driver may compile; others can time meanwhile.
+    turn_.Give();
+    auto loaded = device_.LoadExecutable(source);
+    turn_.Take();
+    HY_ASSIGN(auto executable, std::move(loaded));
     HY_ASSIGN(auto commands, device_.CreateCommandBuffer());
     std::vector<hal::Buffer*> zeros(candidate.buffers.size(), nullptr);
     for (size_t b = 0; b < candidate.buffers.size(); ++b) {
@@ -308,6 +313,7 @@ class Race {
 
   hal::Device& device_;
   LaunchTime& launch_;
+  DeviceTurn::Hold turn_;
   std::optional<bool> has_clock_;  // whether the device's counts, for all candidates alike
   std::span<const Measurer::Candidate> candidates_;
   const Content content_;
@@ -329,11 +335,16 @@ class Race {
 }  // namespace
 
 HalMeasurer::HalMeasurer(std::vector<Ref<hal::Device>> devices, std::shared_ptr<Cache> cache,
-                         std::function<bool()> should_stop)
-    : devices_(std::move(devices)), cache_(std::move(cache)), should_stop_(std::move(should_stop)) {
+                         std::function<bool()> should_stop,
+                         std::vector<std::shared_ptr<DeviceTurn>> turns)
+    : devices_(std::move(devices)),
+      turns_(std::move(turns)),
+      cache_(std::move(cache)),
+      should_stop_(std::move(should_stop)) {
   for (const Ref<hal::Device>& device : devices_)
     identities_.push_back(HashString(IdentityOf(*device)));
-  for (const Ref<hal::Device>& device : devices_) launches_.emplace_back(device);
+  for (size_t i = turns_.size(); i < devices_.size(); ++i)
+    turns_.push_back(std::make_shared<DeviceTurn>(devices_[i]));
 }
 
 Result<std::vector<double>> HalMeasurer::Measure(uint32_t device,
@@ -344,7 +355,7 @@ Result<std::vector<double>> HalMeasurer::Measure(uint32_t device,
   if (candidates.empty()) return std::vector<double>();
   const Clock::time_point start = Clock::now();
   const auto race = [&](Content content) {
-    return Race(*devices_[device], launches_[device], candidates, content, should_stop_).Run();
+    return Race(*devices_[device], *turns_[device], candidates, content, should_stop_).Run();
   };
   auto result = race(Content::kRandom);
   // An index that a kernel computes can be anything; 0 is one of every table.

@@ -13,17 +13,20 @@
 #include "compiler/abi.h"
 #include "hal/device.h"
 #include "runtime/cache.h"
-#include "runtime/launch_time.h"
+#include "runtime/device_turn.h"
 
 namespace halyard::runtime {
 
-// One thread at a time. Devices stand in the order of CompileRequest::devices.
+// One thread at a time; several of one device share its turn and time their candidates one after
+// the other. Devices stand in the order of CompileRequest::devices.
 class HalMeasurer : public Measurer, public place::Timings {
  public:
   // `cache` may be null: then winners are remembered for this object's life only. `should_stop` may
   // be empty; asked between rounds, on the thread that measures: a race that it stops is ABORTED.
+  // `turns`: of the devices, in their order; empty: of this object's own.
   HalMeasurer(std::vector<Ref<hal::Device>> devices, std::shared_ptr<Cache> cache,
-              std::function<bool()> should_stop = {});
+              std::function<bool()> should_stop = {},
+              std::vector<std::shared_ptr<DeviceTurn>> turns = {});
 
   Result<std::vector<double>> Measure(uint32_t device,
                                       std::span<const Candidate> candidates) override;
@@ -45,7 +48,7 @@ class HalMeasurer : public Measurer, public place::Timings {
  private:
   std::vector<Ref<hal::Device>> devices_;
   std::vector<uint64_t> identities_;
-  std::vector<LaunchTime> launches_;  // of the devices
+  std::vector<std::shared_ptr<DeviceTurn>> turns_;  // of the devices
   std::shared_ptr<Cache> cache_;
   std::function<bool()> should_stop_;
   std::map<std::pair<uint64_t, uint64_t>, std::string> choices_;

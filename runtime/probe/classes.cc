@@ -5,13 +5,10 @@
 #include <string>
 
 #include "compiler/place/prediction.h"
-#include "runtime/probe/kernel_run.h"
 #include "runtime/probe/prober.h"
 
 namespace halyard::runtime {
 namespace {
-
-constexpr double kWarmSecondsOfClass = 0.1;  // the readings before have woken the clock
 
 // As the text of a constant; of one value it would be folded.
 std::string Weights(int64_t count) {
@@ -122,14 +119,11 @@ int64_t CacheBytes(const Prober& prober) {
 }
 
 // Twice on a GPU: with all of it in the caches, and with none of its weights.
-Status TimeClass(Prober& prober, const char* what, const std::string& graph) {
-  KernelRunOptions options;
-  options.tune = prober.options().tune;
-  options.cache = prober.options().cache;
-  HY_ASSIGN(auto run, KernelRun::Make(prober.device_ref(), graph, options));
+Status TimeClass(Prober& prober, const KernelJob& job) {
+  HY_ASSIGN(auto run, prober.kernels().Make(job));
   HY_ASSIGN(const place::KernelPrediction prediction, run->Prediction());
-  SampleOptions sampling;
-  sampling.warm_seconds = prober.is_gpu() ? kWarmSecondsOfClass : 0.01;
+  const DeviceTurn::Hold turn = prober.TakeTurn();
+  SampleOptions sampling = prober.Sampling(turn, 0.05);
   Reading reading;
   HY_ASSIGN(reading.seconds, Sample([&] { return run->TimeOne(); }, sampling));
   reading.kind = ReadingKind::kKernel;
@@ -142,7 +136,7 @@ Status TimeClass(Prober& prober, const char* what, const std::string& graph) {
   reading.columns = static_cast<int64_t>(prediction.work.columns);
   reading.clock_hz = prober.ReadClock();
   prober.Add(reading);
-  const std::string cold = fmt::format("{}, cold", what);
+  const std::string cold = fmt::format("{}, cold", job.what);
   if (!prober.is_gpu() || !prober.Begins(cold)) return OkStatus();
   sampling.warm_seconds = 0;
   const int64_t cache_bytes = CacheBytes(prober);
@@ -154,16 +148,23 @@ Status TimeClass(Prober& prober, const char* what, const std::string& graph) {
 
 }  // namespace
 
+std::vector<KernelJob> ClassJobs(const Prober& prober) {
+  std::vector<KernelJob> jobs;
+  for (const Kernel& kernel : kKernels)
+    jobs.push_back({kernel.what, kernel.graph, true, prober.options().tune});
+  return jobs;
+}
+
 Status ProbeClasses(Prober& prober) {
   if (!prober.options().with_kernels) {
     prober.LeaveOut();
     return OkStatus();
   }
   if (prober.is_host()) HY_TRY(ProbeInterpreter(prober));
-  for (const Kernel& kernel : kKernels) {
-    if (!prober.Begins(kernel.what)) continue;
-    const Status timed = TimeClass(prober, kernel.what, kernel.graph());
-    if (!timed.ok()) HY_TRY(prober.Note(kernel.what, timed));
+  for (const KernelJob& job : ClassJobs(prober)) {
+    if (!prober.Begins(job.what)) continue;
+    const Status timed = TimeClass(prober, job);
+    if (!timed.ok()) HY_TRY(prober.Note(job.what, timed));
   }
   return OkStatus();
 }

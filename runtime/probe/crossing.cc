@@ -96,10 +96,9 @@ Result<Reading> TimeCrossing(Prober& prober, const Ref<hal::Device>& other) {
     HY_TRY(run.Run());
     return run.MedianSeconds();
   };
-  SampleOptions sampling;
+  const DeviceTurn::Hold turn = prober.TakeTurn();
+  SampleOptions sampling = prober.Sampling(turn, kCrossingSeconds);
   sampling.min_count = 9;
-  sampling.seconds = kCrossingSeconds;
-  sampling.warm_seconds = prober.is_gpu() ? 0.1 : 0.01;
   Reading reading;
   HY_ASSIGN(reading.seconds, Sample(
                                  [&]() -> Result<double> {

@@ -4,11 +4,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/cpu_kernel_abi.h"
-#include "base/gpu_kernel_abi.h"
-#include "runtime/compiler_library.h"
-#include "runtime/device_target.h"
-#include "runtime/measurer.h"
 #include "runtime/random_bytes.h"
 
 namespace halyard::runtime {
@@ -21,36 +16,15 @@ constexpr int64_t kUploadBytes = int64_t{64} << 20;
 constexpr int kTogether = 8;  // executions of a recording that tells what one takes
 constexpr uint64_t kFillPattern = 0x3f803f80;  // a number near 1 in f32 and in bf16
 
-Target WithoutMatrixUnits(Target target) {
-  const auto drop = [](uint64_t* features, auto... bits) {
-    ((*features &= ~static_cast<uint64_t>(bits)), ...);
-  };
-  drop(&target.cpu_features, CpuFeature::kAmxTile, CpuFeature::kAmxInt8, CpuFeature::kAmxBf16);
-  drop(&target.gpu.features, GpuFeature::kMatrix);
-  target.gpu.matrix_shapes.clear();
-  return target;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<KernelRun>> KernelRun::Make(Ref<hal::Device> device,
-                                                   std::string_view graph_text,
-                                                   const KernelRunOptions& options) {
-  HY_ASSIGN(const CompilerTable* compiler, OpenCompilerLibrary());
-  CompileRequest request;
-  request.graph_text = graph_text;
-  Target target = TargetOf(*device);
-  if (!options.use_matrix_units) target = WithoutMatrixUnits(std::move(target));
-  request.devices.push_back(
-      {std::string(device->path()), std::move(target), IdentityOf(*device), IsHostDevice(*device)});
-  request.options.allow_fallback = false;
-  request.options.tune = options.tune;
-  HalMeasurer measurer({device}, options.cache);
-  if (options.tune) request.measurer = &measurer;
-  HY_ASSIGN(CompileResult compiled, compiler->compile(request));
-  HY_TRY(program::Verify(compiled.program));
-  std::unique_ptr<KernelRun> run(new KernelRun(device));
-  HY_ASSIGN(run->program_, LoadedProgram::Load(std::move(compiled.program), {device}, {}));
+                                                   program::Program program,
+                                                   std::shared_ptr<DeviceTurn> turn) {
+  HY_TRY(program::Verify(program));
+  std::unique_ptr<KernelRun> run(new KernelRun(device, std::move(turn)));
+  const DeviceTurn::Hold hold(*run->turn_);
+  HY_ASSIGN(run->program_, LoadedProgram::Load(std::move(program), {device}, {}));
   HY_TRY(run->MakeOperands());
   HY_ASSIGN(run->semaphore_, device->CreateSemaphore(0));
   return run;
@@ -242,7 +216,7 @@ Result<double> KernelRun::TimeOne() {
   HY_ASSIGN(hal::CommandBuffer * commands, Record(kTogether));
   HY_ASSIGN(const double seconds, TimeOnDevice(*commands));
   const int count = kTogether * static_cast<int>(command_count());
-  return launch_.Without(seconds, count) / kTogether;
+  return turn_->launch.Without(seconds, count) / kTogether;
 }
 
 Result<double> KernelRun::TimeCold(int64_t cache_bytes) {

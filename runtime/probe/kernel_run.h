@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// KernelRun: a small graph compiled for one device, its operands in the device's memory, and its
-// dispatches recorded many times over, so that one submission is long against what it costs.
+// KernelRun: the program of a small graph for one device, its operands in the device's memory, and
+// its dispatches recorded many times over, so that one submission is long against what it costs.
 #pragma once
 
 #include <functional>
@@ -11,26 +11,18 @@
 #include <vector>
 
 #include "compiler/place/prediction.h"
-#include "runtime/cache.h"
-#include "runtime/launch_time.h"
+#include "runtime/device_turn.h"
 #include "runtime/loaded_program.h"
 
 namespace halyard::runtime {
 
-struct KernelRunOptions {
-  bool use_matrix_units = true;  // false: the code is made for a device without them
-  bool tune = false;             // race schedules and keep the best
-  std::shared_ptr<Cache> cache;  // of winners; may be null
-};
-
 // One thread at a time.
 class KernelRun {
  public:
-  // Fails as compiling does: UNIMPLEMENTED for what the device's code cannot do, UNAVAILABLE
-  // without the compiler library, OUT_OF_MEMORY when the operands do not fit.
-  static Result<std::unique_ptr<KernelRun>> Make(Ref<hal::Device> device,
-                                                 std::string_view graph_text,
-                                                 const KernelRunOptions& options);
+  // Of a program for that device alone. What times it holds the turn; Make takes it by itself.
+  // OUT_OF_MEMORY when the operands do not fit.
+  static Result<std::unique_ptr<KernelRun>> Make(Ref<hal::Device> device, program::Program program,
+                                                 std::shared_ptr<DeviceTurn> turn);
 
   // Seconds from submitting `repeats` executions, each after the one before, to their end. `during`
   // (may be empty) runs between the two.
@@ -50,7 +42,8 @@ class KernelRun {
   size_t command_count() const;
 
  private:
-  explicit KernelRun(Ref<hal::Device> device) : device_(std::move(device)), launch_(device_) {}
+  KernelRun(Ref<hal::Device> device, std::shared_ptr<DeviceTurn> turn)
+      : device_(std::move(device)), turn_(std::move(turn)) {}
   // What a recording has.
   enum class Content : uint8_t {
     kExecutions,      // one behind the other
@@ -67,6 +60,7 @@ class KernelRun {
   Result<double> TimeOnDevice(hal::CommandBuffer& commands);
 
   Ref<hal::Device> device_;
+  std::shared_ptr<DeviceTurn> turn_;
   std::shared_ptr<LoadedProgram> program_;
   std::vector<Ref<hal::Buffer>> buffers_;
   std::vector<hal::CommandRange> ranges_;  // per buffer of the entry
@@ -77,7 +71,6 @@ class KernelRun {
   Ref<hal::Semaphore> semaphore_;
   uint64_t value_ = 0;
   double submit_seconds_ = 0;
-  LaunchTime launch_;
 };
 
 }  // namespace halyard::runtime

@@ -5,20 +5,21 @@
 #include <cmath>
 
 #include "runtime/probe/host_memory.h"
-#include "runtime/probe/kernel_run.h"
 #include "runtime/probe/prober.h"
 
 namespace halyard::runtime {
 namespace {
 
-constexpr double kWarmSeconds = 0.3;  // after which a GPU's clock is up again
-constexpr int kChain = 100;           // dispatches of the recording that shows their cost
-constexpr int kMaxRepeats = 200;      // executions of one recording
+constexpr int kChain = 100;       // dispatches of the recording that shows their cost
+constexpr int kMaxRepeats = 200;  // executions of one recording
 constexpr double kSampleSeconds = 4e-3;
 
 // Times a kernel: repeats it so that one submission lasts, warms the device up, reads the clock
 // while it works.
-Result<Reading> TimeKernel(Prober& prober, KernelRun& run) {
+Result<Reading> TimeKernel(Prober& prober, const KernelJob& job) {
+  HY_ASSIGN(const auto made, prober.kernels().Make(job));
+  KernelRun& run = *made;
+  const DeviceTurn::Hold turn = prober.TakeTurn();
   HY_TRY(run.Time(1));
   HY_ASSIGN(const double once, run.Time(1));
   const int repeats = prober.is_gpu()
@@ -26,15 +27,12 @@ Result<Reading> TimeKernel(Prober& prober, KernelRun& run) {
                                                         double{kMaxRepeats}))
                           : 1;
   Reading reading;
-  SampleOptions sampling;
-  sampling.seconds = 0.1;
-  sampling.warm_seconds = prober.is_gpu() ? kWarmSeconds : 0.02;
   HY_ASSIGN(reading.seconds, Sample(
                                  [&]() -> Result<double> {
                                    HY_ASSIGN(const double seconds, run.Time(repeats));
                                    return seconds / repeats;
                                  },
-                                 sampling));
+                                 prober.Sampling(turn, 0.1)));
   HY_TRY(run.Time(repeats, [&] { reading.clock_hz = prober.ReadClock(); }));
   return reading;
 }
@@ -131,23 +129,87 @@ std::vector<LevelSize> DeviceLevels(const Prober& prober) {
   return levels;
 }
 
+struct DeviceStream {
+  ReadingKind kind;
+  std::string level;
+  int64_t bytes;  // that it moves in all
+  KernelJob job;
+};
+
+std::vector<DeviceStream> DeviceStreams(const Prober& prober) {
+  std::vector<DeviceStream> out;
+  for (const LevelSize& level : DeviceLevels(prober)) {
+    for (const Stream& stream : kStreams) {
+      const int64_t rows = std::max<int64_t>(level.bytes / stream.arrays / 4096, 1);
+      const std::string what = fmt::format("{} {} {}", FormatReadingKind(stream.kind), level.name,
+                                           FormatWorkingSet(level.bytes));
+      out.push_back({stream.kind,
+                     level.name,
+                     rows * 4096 * stream.arrays,
+                     {what, [stream, bytes = level.bytes] { return StreamGraph(stream, bytes); }}});
+    }
+  }
+  return out;
+}
+
+struct Product {
+  const char* dtype;
+  int64_t element_bytes, size;
+  KernelJob job;
+};
+
+// Of dtypes with and without matrix units.
+std::vector<Product> Products(const Prober& prober) {
+  struct Row {
+    const char* dtype;
+    int64_t bytes;
+    bool matrix_units;
+  };
+  const Row rows[] = {{"f32", 4, false}, {"f16", 2, true},   {"f16", 2, false},
+                      {"bf16", 2, true}, {"bf16", 2, false}, {"f64", 8, false}};
+  std::vector<Product> out;
+  for (const Row& row : rows) {
+    const auto is_input = [&](const hal::MatrixShape& shape) {
+      return shape.input_dtype == row.dtype;
+    };
+    const auto& shapes = prober.device().capabilities().matrix_shapes;
+    if (row.matrix_units && std::none_of(shapes.begin(), shapes.end(), is_input)) continue;
+    // Long enough for a rate, short enough for a probe.
+    const int64_t size = !prober.is_gpu()   ? (prober.is_host() ? 1024 : 256)
+                         : row.matrix_units ? 8192
+                                            : 4096;
+    const std::string what = fmt::format("matmul {} {}, {}", row.dtype, size,
+                                         row.matrix_units ? "matrix units" : "scalar units");
+    const std::string type = fmt::format("{}[{}, {}]", row.dtype, size, size);
+    const std::string graph = fmt::format(
+        "graph g(%a: {0}, %b: {0}) -> (\"y\" = %y) {{\n  %y = matmul %a, %b : {0}\n}}\n", type);
+    out.push_back({row.dtype,
+                   row.bytes,
+                   size,
+                   {what, [graph] { return graph; }, row.matrix_units, prober.options().tune}});
+  }
+  return out;
+}
+
 }  // namespace
 
 Status ProbeLatencies(Prober& prober) {
   if (!prober.options().with_kernels) prober.LeaveOut();
   if (!prober.options().with_kernels || !prober.Begins("dispatch and wait")) return OkStatus();
-  const char* kGraph = "graph g(%x: f32[16]) -> (\"y\" = %y) {\n  %y = neg %x : f32[16]\n}\n";
-  auto made = KernelRun::Make(prober.device_ref(), kGraph, {});
+  const auto graph = [] {
+    return std::string("graph g(%x: f32[16]) -> (\"y\" = %y) {\n  %y = neg %x : f32[16]\n}\n");
+  };
+  auto made = prober.kernels().Make({"one that does little", graph});
   if (!made.ok()) return prober.Note("dispatch and wait", made.status());
   KernelRun& run = **made;
   const auto measure = [&]() -> Status {
-    SampleOptions sampling;
+    const DeviceTurn::Hold turn = prober.TakeTurn();
+    SampleOptions sampling = prober.Sampling(turn, 0.1);
     sampling.min_count = 50;
     sampling.max_count = 2000;
-    sampling.seconds = 0.1;
-    sampling.warm_seconds = prober.is_gpu() ? kWarmSeconds : 0.02;
     // The chain first: it wakes the clock.
     HY_ASSIGN(const Spread chain, Sample([&] { return run.Time(kChain); }, sampling));
+    sampling.warm_seconds = 0.02;
     std::vector<double> submits;
     HY_ASSIGN(const Spread one, Sample(
                                     [&]() -> Result<double> {
@@ -189,25 +251,32 @@ Status ProbeBandwidth(Prober& prober) {
     prober.LeaveOut();
     return OkStatus();
   }
-  for (const LevelSize& level : DeviceLevels(prober)) {
-    for (const Stream& stream : kStreams) {
-      const std::string what = fmt::format("{} {} {}", FormatReadingKind(stream.kind), level.name,
-                                           FormatWorkingSet(level.bytes));
-      if (!prober.Begins(what)) continue;
-      auto run = KernelRun::Make(prober.device_ref(), StreamGraph(stream, level.bytes), {});
-      auto reading = run.ok() ? TimeKernel(prober, **run) : Result<Reading>(run.status());
-      if (!reading.ok()) {
-        HY_TRY(prober.Note(what, reading.status()));
-        continue;
-      }
-      reading->kind = stream.kind;
-      reading->level = level.name;
-      reading->bytes =
-          std::max<int64_t>(level.bytes / stream.arrays / 4096, 1) * 4096 * stream.arrays;
-      prober.Add(std::move(*reading));
+  for (const DeviceStream& stream : DeviceStreams(prober)) {
+    if (!prober.Begins(stream.job.what)) continue;
+    auto reading = TimeKernel(prober, stream.job);
+    if (!reading.ok()) {
+      HY_TRY(prober.Note(stream.job.what, reading.status()));
+      continue;
     }
+    reading->kind = stream.kind;
+    reading->level = stream.level;
+    reading->bytes = stream.bytes;
+    prober.Add(std::move(*reading));
   }
   return OkStatus();
+}
+
+std::vector<KernelJob> BandwidthJobs(const Prober& prober) {
+  std::vector<KernelJob> jobs;
+  if (prober.is_host()) return jobs;  // whose memory other code measures
+  for (DeviceStream& stream : DeviceStreams(prober)) jobs.push_back(std::move(stream.job));
+  return jobs;
+}
+
+std::vector<KernelJob> ProductJobs(const Prober& prober) {
+  std::vector<KernelJob> jobs;
+  for (Product& product : Products(prober)) jobs.push_back(std::move(product.job));
+  return jobs;
 }
 
 Status ProbeProducts(Prober& prober) {
@@ -215,45 +284,19 @@ Status ProbeProducts(Prober& prober) {
     prober.LeaveOut();
     return OkStatus();
   }
-  struct Row {
-    const char* dtype;
-    int64_t bytes;
-    bool matrix_units;
-  };
-  const Row rows[] = {{"f32", 4, false}, {"f16", 2, true},   {"f16", 2, false},
-                      {"bf16", 2, true}, {"bf16", 2, false}, {"f64", 8, false}};
-  for (const Row& row : rows) {
-    const auto is_input = [&](const hal::MatrixShape& shape) {
-      return shape.input_dtype == row.dtype;
-    };
-    const auto& shapes = prober.device().capabilities().matrix_shapes;
-    if (row.matrix_units && std::none_of(shapes.begin(), shapes.end(), is_input)) continue;
-    // Long enough for a rate, short enough for a probe.
-    const int64_t size = !prober.is_gpu()   ? (prober.is_host() ? 1024 : 256)
-                         : row.matrix_units ? 8192
-                                            : 4096;
-    const std::string what = fmt::format("matmul {} {}, {}", row.dtype, size,
-                                         row.matrix_units ? "matrix units" : "scalar units");
-    if (!prober.Begins(what)) continue;
-    const std::string type = fmt::format("{}[{}, {}]", row.dtype, size, size);
-    const std::string graph = fmt::format(
-        "graph g(%a: {0}, %b: {0}) -> (\"y\" = %y) {{\n  %y = matmul %a, %b : {0}\n}}\n", type);
-    KernelRunOptions options;
-    options.use_matrix_units = row.matrix_units;
-    options.tune = prober.options().tune;
-    options.cache = prober.options().cache;
-    auto run = KernelRun::Make(prober.device_ref(), graph, options);
-    auto reading = run.ok() ? TimeKernel(prober, **run) : Result<Reading>(run.status());
+  for (const Product& product : Products(prober)) {
+    if (!prober.Begins(product.job.what)) continue;
+    auto reading = TimeKernel(prober, product.job);
     if (!reading.ok()) {
-      HY_TRY(prober.Note(what, reading.status()));
+      HY_TRY(prober.Note(product.job.what, reading.status()));
       continue;
     }
     reading->kind = ReadingKind::kMatmul;
-    reading->dtype = row.dtype;
-    reading->matrix_units = row.matrix_units;
-    reading->size = size;
-    reading->bytes = 3 * size * size * row.bytes;
-    reading->operations = 2 * std::pow(static_cast<double>(size), 3);
+    reading->dtype = product.dtype;
+    reading->matrix_units = product.job.use_matrix_units;
+    reading->size = product.size;
+    reading->bytes = 3 * product.size * product.size * product.element_bytes;
+    reading->operations = 2 * std::pow(static_cast<double>(product.size), 3);
     prober.Add(std::move(*reading));
   }
   return OkStatus();

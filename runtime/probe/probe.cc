@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <ctime>
 
+#include "base/log.h"
+#include "base/parallel.h"
 #include "runtime/device_target.h"
 #include "runtime/loaded_program.h"
 #include "runtime/probe/prober.h"
@@ -11,6 +13,15 @@
 namespace halyard::runtime {
 
 namespace {
+
+constexpr double kWarmSeconds = 0.3;  // of work, after which a GPU's clock is up again
+constexpr double kLeastWarmSeconds = 0.02;
+constexpr double kPrecision = 0.01;  // half of the interval of a median, over it
+constexpr size_t kMostThreads = 8;   // that compile, each on all processors where it can
+// About what parts take of the whole, for the progress.
+constexpr std::pair<ProbePart, double> kPartWeights[] = {{kCrossings, 6},  {kLatencies, 10},
+                                                         {kCopies, 16},    {kClasses, 40},
+                                                         {kBandwidth, 12}, {kProducts, 16}};
 
 // Whether a reading that failed so would fail the same way again: the device or the compiler cannot
 // do it, or bytes arrive changed.
@@ -36,7 +47,9 @@ Prober::Prober(Ref<hal::Device> device, const ProbeOptions& options, double shar
       options_(options),
       share_begin_(share_begin),
       share_end_(share_end),
-      start_(std::chrono::steady_clock::now()) {
+      start_(std::chrono::steady_clock::now()),
+      kernels_(device_, options.cache),
+      part_start_(start_) {
   probe_.path = device_->path();
   probe_.name = device_->capabilities().identity.name.ValueOr("unknown");
   probe_.identity = IdentityOf(*device_);
@@ -71,6 +84,12 @@ void Prober::CutShort(uint32_t parts) {
   probe_.lacks |= parts;
 }
 
+bool Prober::IsOver() const {
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
+  return (options_.should_stop && options_.should_stop()) ||
+         passed.count() > options_.seconds_per_device;
+}
+
 bool Prober::Begins(std::string_view what) {
   if (is_stopped_ || (options_.should_stop && options_.should_stop())) {
     is_stopped_ = true;
@@ -84,11 +103,55 @@ bool Prober::Begins(std::string_view what) {
     return false;
   }
   if (options_.progress) {
-    const double done = std::min(passed.count() / options_.seconds_per_device, 1.0);
     options_.progress(fmt::format("{}: {}", probe_.path, what),
-                      share_begin_ + done * (share_end_ - share_begin_));
+                      share_begin_ + ShareDone() * (share_end_ - share_begin_));
   }
+  HY_LOG(kInfo, "probe of {}: {:.3f} s: {}", probe_.path, passed.count(), what);
+  ++part_begun_;
   return true;
+}
+
+void Prober::Enter(ProbePart part, size_t readings) {
+  if (part == part_ && entered_ != 0) return;
+  EndPart();
+  part_ = part;
+  entered_ |= part;
+  part_readings_ = std::max<size_t>(readings, 1);
+  part_begun_ = 0;
+  part_start_ = std::chrono::steady_clock::now();
+  part_made_ = kernels_.seconds();
+}
+
+void Prober::EndPart() {
+  if (entered_ == 0) return;
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - part_start_;
+  probe_.part_times.push_back({part_, passed.count(), kernels_.seconds() - part_made_});
+}
+
+double Prober::ShareDone() const {
+  uint32_t wanted = options_.with_kernels ? kAllParts : uint32_t{kCopies};
+  if (options_.is_short) wanted &= ~uint32_t{kBandwidth | kProducts};
+  double done = 0, all = 0;
+  for (const auto& [part, weight] : kPartWeights) {
+    if ((wanted & part) == 0) continue;
+    all += weight;
+    if (part == part_) {
+      done += weight *
+              std::min(1.0, static_cast<double>(part_begun_) / static_cast<double>(part_readings_));
+    } else if ((entered_ & part) != 0) {
+      done += weight;
+    }
+  }
+  return all > 0 ? done / all : 1;
+}
+
+SampleOptions Prober::Sampling(const DeviceTurn::Hold& turn, double seconds) const {
+  SampleOptions sampling;
+  sampling.seconds = seconds;
+  sampling.precision = kPrecision;
+  sampling.warm_seconds =
+      is_gpu() ? std::max(kLeastWarmSeconds, turn.SecondsToWake(kWarmSeconds)) : kLeastWarmSeconds;
+  return sampling;
 }
 
 void Prober::Add(Reading reading) {
@@ -112,6 +175,7 @@ void Prober::End(const Status& status) {
 int64_t Prober::ReadClock() const { return device_->ReadState().clock_hz.ValueOr(0); }
 
 DeviceProbe Prober::Finish() {
+  EndPart();
   probe_.after = device_->ReadState();
   probe_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   if (left_out_ > 0) {
@@ -141,16 +205,29 @@ Status ProbeCrossings(Prober& prober, std::span<const Ref<hal::Device>> devices,
   return OkStatus();
 }
 
+// What a GPU is asked for from here on is compiled while it is measured, but for what the host's
+// clock times: that waits until the threads rest. Before, nothing may disturb the host.
+void BeginKernels(Prober& prober) {
+  if (!prober.options().with_kernels || !prober.is_gpu()) return;
+  std::vector<KernelJob> jobs = ClassJobs(prober);
+  if (!prober.options().is_short) {
+    for (auto& more : {BandwidthJobs(prober), ProductJobs(prober)})
+      jobs.insert(jobs.end(), more.begin(), more.end());
+  }
+  prober.kernels().Begin(std::move(jobs),
+                         std::clamp<size_t>(UsableProcessors() / 2, 1, kMostThreads));
+}
+
 Status ProbeAll(Prober& prober, std::span<const Ref<hal::Device>> devices, size_t index) {
-  prober.Enter(kCrossings);
+  prober.Enter(kCrossings, devices.size());
   HY_TRY(ProbeCrossings(prober, devices, index));
-  prober.Enter(kLatencies);
+  prober.Enter(kLatencies, 2);
   HY_TRY(ProbeLatencies(prober));
   if (!prober.options().is_short) HY_TRY(ProbeFirstTouch(prober));
   // The dearest parts come last, as the time may end; so do copies inside the host's memory, which
   // placement has no use for.
   const auto copy = [&]() -> Status {
-    prober.Enter(kCopies);
+    prober.Enter(kCopies, prober.is_host() ? 9 : 40);
     return ProbeCopies(prober);
   };
   if (!prober.is_host()) HY_TRY(copy());
@@ -159,18 +236,20 @@ Status ProbeAll(Prober& prober, std::span<const Ref<hal::Device>> devices, size_
         other != index && !SharesHostMemory(*devices[index]) && !SharesHostMemory(*devices[other]);
     if (is_elsewhere) HY_TRY(ProbeLink(prober, *devices[other]));
   }
-  prober.Enter(kClasses);
+  BeginKernels(prober);
+  prober.Enter(kClasses, ClassJobs(prober).size() * (prober.is_gpu() ? 2 : 1));
   HY_TRY(ProbeClasses(prober));
   if (prober.options().is_short) {
     for (const ProbePart part : {kBandwidth, kProducts}) {
-      prober.Enter(part);
+      prober.Enter(part, 1);
       prober.LeaveOut();
     }
     return OkStatus();
   }
-  prober.Enter(kBandwidth);
+  prober.Enter(kBandwidth, prober.is_host() ? 12 : 6);
+  prober.kernels().AwaitAll([&] { return prober.IsOver(); });
   HY_TRY(ProbeBandwidth(prober));
-  prober.Enter(kProducts);
+  prober.Enter(kProducts, ProductJobs(prober).size());
   HY_TRY(ProbeProducts(prober));
   return prober.is_host() ? copy() : OkStatus();
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "hal/device.h"
+#include "runtime/probe/kernel_maker.h"
 #include "runtime/probe/probe.h"
 #include "runtime/probe/sampler.h"
 
@@ -24,17 +25,21 @@ class Prober {
   bool is_gpu() const;  // one whose clock sleeps, not a processor that plays one
   int64_t available_bytes() const;
 
-  // What the readings that follow are parts of.
-  void Enter(ProbePart part) {
-    part_ = part;
-    entered_ |= part;
-  }
+  // What the readings that follow are parts of, and about how many times Begins is asked of it.
+  void Enter(ProbePart part, size_t readings);
   // The part that was entered is not asked for.
   void LeaveOut() { probe_.lacks |= part_; }
+  KernelMaker& kernels() { return kernels_; }
+  // For who times the device; not across a call of kernels().Make.
+  DeviceTurn::Hold TakeTurn() { return DeviceTurn::Hold(*kernels_.turn()); }
+  // How to sample while `turn` is held: after the clock is up, for `seconds` at most.
+  SampleOptions Sampling(const DeviceTurn::Hold& turn, double seconds) const;
   // Whether to begin the reading `what`: neither stopped nor out of time. Tells the progress. If
   // not, the part is cut short.
   bool Begins(std::string_view what);
   bool is_stopped() const { return is_stopped_; }
+  // Whether Begins would say no.
+  bool IsOver() const;
   void Add(Reading reading);
   // A reading that failed: DEVICE_LOST comes back; anything else is a note. The part lacks it,
   // unless the failure says that this device never can do it.
@@ -47,17 +52,29 @@ class Prober {
 
  private:
   void CutShort(uint32_t parts);
+  // Of the whole work of this device, by what parts take about.
+  double ShareDone() const;
+  void EndPart();
 
   const Ref<hal::Device> device_;
   const ProbeOptions& options_;
   const double share_begin_, share_end_;
   const std::chrono::steady_clock::time_point start_;
   DeviceProbe probe_;
+  KernelMaker kernels_;
   ProbePart part_ = kLatencies;
   uint32_t entered_ = 0;
+  size_t part_readings_ = 1, part_begun_ = 0;
+  std::chrono::steady_clock::time_point part_start_;
+  double part_made_ = 0;  // of kernels().seconds(), before the part
   bool is_stopped_ = false;
   int64_t left_out_ = 0;
 };
+
+// What the kernels of parts are made of, for kernels().Begin; those parts make them by the same.
+std::vector<KernelJob> ClassJobs(const Prober& prober);
+std::vector<KernelJob> BandwidthJobs(const Prober& prober);
+std::vector<KernelJob> ProductJobs(const Prober& prober);
 
 // The parts. Each adds readings and notes; only a lost device fails.
 Status ProbeCopies(Prober& prober);

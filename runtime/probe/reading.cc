@@ -272,6 +272,12 @@ std::string FormatProbeReport(const ProbeReport& report) {
       if ((probe.lacks & part) != 0) device["lacks"].push_back(name);
     }
     device["seconds"] = probe.seconds;
+    device["parts"] = Json::array();
+    for (const PartTime& time : probe.part_times) {
+      device["parts"].push_back({{"part", FormatParts(time.part)},
+                                 {"seconds", time.seconds},
+                                 {"making_seconds", time.making_seconds}});
+    }
     device["before"] = ToJson(probe.before);
     device["after"] = ToJson(probe.after);
     device["notes"] = probe.notes;
@@ -316,6 +322,17 @@ Result<ProbeReport> ParseProbeReport(std::string_view text) {
       probe.is_complete = false;
     }
     probe.seconds = reader.Real(device, "seconds");
+    if (device.contains("parts")) {  // reports of before have none
+      for (const Json& part : reader.List(device, "parts")) {
+        if (!part.is_object()) {
+          reader.Fail("a part is no object.");
+          break;
+        }
+        probe.part_times.push_back(
+            {static_cast<ProbePart>(ReadPart(reader, part.value("part", Json()))),
+             reader.Real(part, "seconds"), reader.Real(part, "making_seconds")});
+      }
+    }
     probe.before = ReadState(reader, device, "before");
     probe.after = ReadState(reader, device, "after");
     for (const Json& note : reader.List(device, "notes")) {

@@ -78,6 +78,12 @@ struct Reading {
   double Rate() const;
 };
 
+// What a part took, of which making its kernels: compiling them, or waiting for it, and loading.
+struct PartTime {
+  ProbePart part = kLatencies;
+  double seconds = 0, making_seconds = 0;
+};
+
 // One device's part of a report.
 struct DeviceProbe {
   std::string path;
@@ -85,11 +91,12 @@ struct DeviceProbe {
   std::string identity;  // as runtime::IdentityOf: readings are good for this alone
   hal::DeviceState before, after;
   std::vector<Reading> readings;
-  std::vector<std::string> notes;  // what could not be measured, and why
-  bool is_first_use = false;       // short, by a compile that had none (first_probe.h)
-  bool is_complete = false;        // false: what was asked for was cut short or failed
-  uint32_t lacks = kAllParts;      // parts that were cut short, failed, or were not asked for
-  double seconds = 0;              // that probing took
+  std::vector<std::string> notes;    // what could not be measured, and why
+  bool is_first_use = false;         // short, by a compile that had none (first_probe.h)
+  bool is_complete = false;          // false: what was asked for was cut short or failed
+  uint32_t lacks = kAllParts;        // parts that were cut short, failed, or were not asked for
+  double seconds = 0;                // that probing took
+  std::vector<PartTime> part_times;  // of the parts that were begun, in their order
 };
 
 struct ProbeReport {

@@ -111,22 +111,31 @@ Json MakeSchema() {
        {"is_verified", Type("boolean", "The bytes arrived whole.")},
        {"clock_hz", Least(Type("integer", "Of the device while it worked."), 1)}},
       {"kind", "seconds"});
-  const Json probe = Object(
-      {{"path", Type("string")},
-       {"name", Type("string")},
-       {"identity", Type("string", "What the readings are good for.")},
-       {"is_first_use", Type("boolean", "Short, by a compile that had none.")},
-       {"is_complete", Type("boolean", "False: it was cut short, or parts failed.")},
-       {"lacks",
-        ListOf(
-            {{"enum", {"latencies", "copies", "crossings", "bandwidth", "classes", "products"}}})},
-       {"seconds", Least(Type("number", "That probing took."), 0)},
-       {"before", state},
-       {"after", state},
-       {"notes", ListOf(Type("string"))},
-       {"readings", ListOf(reading)}},
-      {"path", "name", "identity", "is_complete", "seconds", "before", "after", "notes",
-       "readings"});
+  const Json part_name = {
+      {"enum", {"latencies", "copies", "crossings", "bandwidth", "classes", "products"}}};
+  const Json part = Object(
+      {{"part", part_name},
+       {"seconds", Least(Type("number", "That it took. Earlier probes have no parts."), 0)},
+       {"making_seconds",
+        Least(Type("number",
+                   "Of it, making its kernels: compiling them, or waiting for that, and loading."),
+              0)}},
+      {"part", "seconds", "making_seconds"});
+  const Json probe =
+      Object({{"path", Type("string")},
+              {"name", Type("string")},
+              {"identity", Type("string", "What the readings are good for.")},
+              {"is_first_use", Type("boolean", "Short, by a compile that had none.")},
+              {"is_complete", Type("boolean", "False: it was cut short, or parts failed.")},
+              {"lacks", ListOf(part_name)},
+              {"seconds", Least(Type("number", "That probing took."), 0)},
+              {"parts", ListOf(part)},
+              {"before", state},
+              {"after", state},
+              {"notes", ListOf(Type("string"))},
+              {"readings", ListOf(reading)}},
+             {"path", "name", "identity", "is_complete", "seconds", "before", "after", "notes",
+              "readings"});
   const Json probes = Object({{"format",
                                {{"enum",
                                  {"halyard-probes-1", "halyard-probes-2", "halyard-probes-3",

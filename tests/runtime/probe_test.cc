@@ -7,9 +7,12 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <thread>
 
 #include "compiler/place/cost.h"
 #include "drivers/init.h"
@@ -80,6 +83,7 @@ ProbeReport SampleReport() {
   probe.before.throttle_reasons = {"none", hal::Source::kApi};
   probe.after.load_average = {0.25, hal::Source::kOs};
   probe.notes = {"matmul f64: no such code"};
+  probe.part_times = {{kCopies, 0.75, 0}, {kClasses, 3.5, 1.25}};
   probe.readings = {Copy("pinned", "device", 4096, 10e-6), Copy("pinned", "device", 1 << 20, 30e-6),
                     Copy("device", "pinned", 4096, 8e-6), Copy("device", "pinned", 1 << 20, 58e-6)};
   Reading product;
@@ -134,6 +138,24 @@ TEST_F(ProbeTest, SamplerWarmsUpAndKeepsTheMinimum) {
             StatusCode::kInternal);
 }
 
+TEST_F(ProbeTest, SamplerEndsWhereTheMedianIsKnown) {
+  // A tenth of the seconds is at most 100 of these samples, all of them 1000.
+  SampleOptions options;
+  options.seconds = 1;
+  options.max_count = 400;
+  options.precision = 0.01;
+  const auto count = [&](double deviation) {
+    int calls = 0;
+    const auto operation = [&]() -> Result<double> {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return 1 + deviation * (++calls % 2 == 0 ? 1 : -1);
+    };
+    return Sample(operation, options).value().count;
+  };
+  EXPECT_LE(count(0.001), 150);
+  EXPECT_GT(count(0.9), 150);
+}
+
 TEST_F(ProbeTest, ReportsSurviveTheirText) {
   const std::string text = FormatProbeReport(SampleReport());
   const ProbeReport parsed = ParseProbeReport(text).value();
@@ -143,6 +165,9 @@ TEST_F(ProbeTest, ReportsSurviveTheirText) {
   EXPECT_EQ(parsed.devices[0].before.clock_hz.value, 1980000000);
   EXPECT_EQ(parsed.devices[0].before.clock_hz.source, hal::Source::kApi);
   EXPECT_FALSE(parsed.devices[0].before.power_w.known());
+  ASSERT_EQ(parsed.devices[0].part_times.size(), 2u);
+  EXPECT_EQ(parsed.devices[0].part_times[1].part, kClasses);
+  EXPECT_EQ(parsed.devices[0].part_times[1].making_seconds, 1.25);
   EXPECT_DOUBLE_EQ(parsed.devices[0].readings[4].Rate(), 2e14);
   EXPECT_THAT(TabulateProbe(parsed.devices[0]), HasSubstr("matmul f16 1000^3 matrix"));
 }
@@ -311,6 +336,28 @@ TEST_F(ProbeTest, TheFirstTouchOfMemoryStandsBesideALaterOne) {
   }
   EXPECT_THAT(TabulateProbe(report.devices[0]),
               testing::AllOf(HasSubstr("first-touch 128 KiB"), HasSubstr("later-touch 128 KiB")));
+}
+
+TEST_F(ProbeTest, ProgressIsOfTheWorkNotOfTheTimeAllowed) {
+  const std::vector<Ref<hal::Device>> devices = {OpenDevice("cpu:0"),
+                                                 OpenDevice("cpu:0?discrete=1")};
+  ProbeOptions options = Quick();
+  options.seconds_per_device = 1e6;
+  std::vector<double> done;
+  options.progress = [&](std::string_view, double share) { done.push_back(share); };
+  const ProbeReport report = Probe(devices, options).value();
+  ASSERT_GT(done.size(), 10u);
+  EXPECT_TRUE(std::is_sorted(done.begin(), done.end())) << testing::PrintToString(done);
+  EXPECT_EQ(done.front(), 0);
+  EXPECT_EQ(done.back(), 1);
+  EXPECT_GT(done[done.size() - 2], 0.9) << testing::PrintToString(done);
+  // What parts took is at most the whole.
+  for (const DeviceProbe& probe : report.devices) {
+    double seconds = 0;
+    for (const PartTime& time : probe.part_times) seconds += time.seconds;
+    EXPECT_GT(seconds, 0);
+    EXPECT_LE(seconds, probe.seconds);
+  }
 }
 
 TEST_F(ProbeTest, StoppingKeepsWhatIsThere) {

@@ -179,6 +179,23 @@ std::string DiffReports(const Json& a, const Json& b, bool with_fields) {
   return text;
 }
 
+namespace {
+
+// "copies 0.9 s, classes 3.1 s (1.2 s of it making kernels)"; what takes a moment is left out.
+std::string FormatParts(const Json& parts) {
+  std::string text;
+  for (const Json& part : parts) {
+    const double seconds = part.at("seconds"), making = part.at("making_seconds");
+    if (seconds < 0.05) continue;
+    text += (text.empty() ? "" : ", ") + part.at("part").get<std::string>() +
+            Format(" %.1f s", seconds);
+    if (making >= 0.05) text += Format(" (%.1f s of it making kernels)", making);
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string FormatProbes(const Json& probes) {
   std::string text;
   for (const Json& device : probes.at("devices")) {
@@ -190,6 +207,8 @@ std::string FormatProbes(const Json& probes) {
       lacks += (lacks.empty() ? "" : ", ") + part.get<std::string>();
     }
     if (!lacks.empty()) text += "  lacks: " + lacks + "\n";
+    const std::string parts = FormatParts(device.value("parts", Json::array()));
+    if (!parts.empty()) text += "  took: " + parts + "\n";
     for (const char* when : {"before", "after"}) {
       const std::string state = FormatState(device.at(when));
       if (!state.empty()) text += std::string("  ") + when + ": " + state + "\n";

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/probe/kernel_maker.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/check.h"
+#include "base/cpu_kernel_abi.h"
+#include "base/gpu_kernel_abi.h"
+#include "base/log.h"
+#include "runtime/compiler_library.h"
+#include "runtime/device_target.h"
+#include "runtime/measurer.h"
+
+namespace halyard::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsFrom(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+Target WithoutMatrixUnits(Target target) {
+  const auto drop = [](uint64_t* features, auto... bits) {
+    ((*features &= ~static_cast<uint64_t>(bits)), ...);
+  };
+  drop(&target.cpu_features, CpuFeature::kAmxTile, CpuFeature::kAmxInt8, CpuFeature::kAmxBf16);
+  drop(&target.gpu.features, GpuFeature::kMatrix);
+  target.gpu.matrix_shapes.clear();
+  return target;
+}
+
+}  // namespace
+
+KernelMaker::KernelMaker(Ref<hal::Device> device, std::shared_ptr<Cache> cache)
+    : device_(std::move(device)),
+      cache_(std::move(cache)),
+      turn_(std::make_shared<DeviceTurn>(device_)) {}
+
+KernelMaker::~KernelMaker() {
+  is_stopped_ = true;
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void KernelMaker::Begin(std::vector<KernelJob> jobs, size_t threads) {
+  begun_.resize(jobs.size());
+  for (size_t i = 0; i < jobs.size(); ++i) begun_[i].job = std::move(jobs[i]);
+  for (size_t t = 0; t < std::min(threads, begun_.size()); ++t)
+    threads_.emplace_back([this] { Serve(); });
+}
+
+void KernelMaker::Serve() {
+  std::unique_lock lock(mutex_);
+  while (!is_stopped_ && next_ < begun_.size()) {
+    Compiled& mine = begun_[next_++];
+    lock.unlock();
+    auto result = CatchAll([&] { return Compile(mine.job); });
+    lock.lock();
+    mine.result = std::move(result);
+    mine.is_done = true;
+    ++done_;
+    changed_.notify_all();
+  }
+}
+
+void KernelMaker::AwaitAll(const std::function<bool()>& should_stop) {
+  const Clock::time_point start = Clock::now();
+  std::unique_lock lock(mutex_);
+  while (done_ < begun_.size() && !(should_stop && should_stop()))
+    changed_.wait_for(lock, std::chrono::milliseconds(20));
+  seconds_ += SecondsFrom(start);
+}
+
+Result<CompileResult> KernelMaker::Compile(const KernelJob& job) {
+  const Clock::time_point start = Clock::now();
+  HY_ASSIGN(const CompilerTable* compiler, OpenCompilerLibrary());
+  const std::string text = job.graph();
+  CompileRequest request;
+  request.graph_text = text;
+  Target target = TargetOf(*device_);
+  if (!job.use_matrix_units) target = WithoutMatrixUnits(std::move(target));
+  request.devices.push_back({std::string(device_->path()), std::move(target), IdentityOf(*device_),
+                             IsHostDevice(*device_)});
+  request.options.allow_fallback = false;
+  request.options.tune = job.tune;
+  request.should_stop = [this] { return is_stopped_.load(); };
+  HalMeasurer measurer({device_}, cache_, request.should_stop, {turn_});
+  if (job.tune) request.measurer = &measurer;
+  auto compiled = compiler->compile(request);
+  HY_LOG(kInfo, "probe of {}: {} compiled in {:.3f} s, of which races of {} candidates took {:.3f}",
+         device_->path(), job.what, SecondsFrom(start), measurer.candidate_count(),
+         measurer.seconds());
+  return compiled;
+}
+
+Result<std::unique_ptr<KernelRun>> KernelMaker::Make(const KernelJob& job) {
+  const Clock::time_point start = Clock::now();
+  const auto make = [&]() -> Result<std::unique_ptr<KernelRun>> {
+    const auto found = std::find_if(begun_.begin(), begun_.end(), [&](const Compiled& compiled) {
+      return compiled.job.what == job.what;
+    });
+    if (found == begun_.end()) {
+      HY_ASSIGN(CompileResult compiled, Compile(job));
+      return KernelRun::Make(device_, std::move(compiled.program), turn_);
+    }
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return found->is_done; });
+    auto result = std::move(found->result);
+    lock.unlock();
+    HY_ASSIGN(CompileResult compiled, std::move(result));
+    return KernelRun::Make(device_, std::move(compiled.program), turn_);
+  };
+  auto run = make();
+  seconds_ += SecondsFrom(start);
+  return run;
+}
+
+}  // namespace halyard::runtime
