@@ -43,7 +43,9 @@ KernelMaker::~KernelMaker() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void KernelMaker::Begin(std::vector<KernelJob> jobs, size_t threads) {
+void KernelMaker::Begin(std::vector<KernelJob> jobs, size_t threads,
+                        std::function<bool()> is_over) {
+  is_over_ = std::move(is_over);
   begun_.resize(jobs.size());
   for (size_t i = 0; i < jobs.size(); ++i) begun_[i].job = std::move(jobs[i]);
   for (size_t t = 0; t < std::min(threads, begun_.size()); ++t)
@@ -64,11 +66,17 @@ void KernelMaker::Serve() {
   }
 }
 
-void KernelMaker::AwaitAll(const std::function<bool()>& should_stop) {
+bool KernelMaker::Await(std::unique_lock<std::mutex>& lock, const std::function<bool()>& is_there) {
+  while (!changed_.wait_for(lock, std::chrono::milliseconds(20), is_there)) {
+    if (is_over_ && is_over_()) return false;
+  }
+  return true;
+}
+
+void KernelMaker::AwaitAll() {
   const Clock::time_point start = Clock::now();
   std::unique_lock lock(mutex_);
-  while (done_ < begun_.size() && !(should_stop && should_stop()))
-    changed_.wait_for(lock, std::chrono::milliseconds(20));
+  Await(lock, [&] { return done_ == begun_.size(); });
   seconds_ += SecondsFrom(start);
 }
 
@@ -105,7 +113,8 @@ Result<std::unique_ptr<KernelRun>> KernelMaker::Make(const KernelJob& job) {
       return KernelRun::Make(device_, std::move(compiled.program), turn_);
     }
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return found->is_done; });
+    if (!Await(lock, [&] { return found->is_done; }))
+      return Aborted("The time was over before the kernel was compiled.");
     auto result = std::move(found->result);
     lock.unlock();
     HY_ASSIGN(CompileResult compiled, std::move(result));

@@ -3,10 +3,11 @@
 // where the device is no processor, whose timing that would disturb.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
-#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -32,12 +33,14 @@ class KernelMaker {
   KernelMaker(Ref<hal::Device> device, std::shared_ptr<Cache> cache);
   ~KernelMaker();  // stops what is under way
 
-  // Begins to compile them, in their order, on so many threads. Once.
-  void Begin(std::vector<KernelJob> jobs, size_t threads);
-  // Until all of them are compiled and every thread rests, or `should_stop` says true.
-  void AwaitAll(const std::function<bool()>& should_stop);
+  // Begins to compile them, in their order, on so many threads. Once. Who waits for them asks
+  // `is_over`, on its own thread, and waits no longer when it says true; may be empty.
+  void Begin(std::vector<KernelJob> jobs, size_t threads, std::function<bool()> is_over);
+  // Until all of them are compiled and every thread rests.
+  void AwaitAll();
   // Compiles the job, unless that was begun, and puts its operands into the device's memory. Each
-  // job once. Fails as KernelRun::Make does. Not to be called by who holds the turn.
+  // job once. Fails as compiling and KernelRun::Make do; ABORTED when the wait is over. Not to be
+  // called by who holds the turn.
   Result<std::unique_ptr<KernelRun>> Make(const KernelJob& job);
 
   const std::shared_ptr<DeviceTurn>& turn() const { return turn_; }
@@ -52,6 +55,8 @@ class KernelMaker {
   };
   Result<CompileResult> Compile(const KernelJob& job);
   void Serve();
+  // Whether `is_there` came true before the wait was over. It is called under the lock.
+  bool Await(std::unique_lock<std::mutex>& lock, const std::function<bool()>& is_there);
 
   const Ref<hal::Device> device_;
   const std::shared_ptr<Cache> cache_;
@@ -60,6 +65,7 @@ class KernelMaker {
   std::condition_variable changed_;
   std::vector<Compiled> begun_;  // its length is set by Begin; under mutex_, as what follows
   size_t next_ = 0, done_ = 0;
+  std::function<bool()> is_over_;
   std::atomic<bool> is_stopped_ = false;
   double seconds_ = 0;
   std::vector<std::thread> threads_;

@@ -215,7 +215,8 @@ void BeginKernels(Prober& prober) {
       jobs.insert(jobs.end(), more.begin(), more.end());
   }
   prober.kernels().Begin(std::move(jobs),
-                         std::clamp<size_t>(UsableProcessors() / 2, 1, kMostThreads));
+                         std::clamp<size_t>(UsableProcessors() / 2, 1, kMostThreads),
+                         [&prober] { return prober.IsOver(); });
 }
 
 Status ProbeAll(Prober& prober, std::span<const Ref<hal::Device>> devices, size_t index) {
@@ -247,7 +248,7 @@ Status ProbeAll(Prober& prober, std::span<const Ref<hal::Device>> devices, size_
     return OkStatus();
   }
   prober.Enter(kBandwidth, prober.is_host() ? 12 : 6);
-  prober.kernels().AwaitAll([&] { return prober.IsOver(); });
+  prober.kernels().AwaitAll();
   HY_TRY(ProbeBandwidth(prober));
   prober.Enter(kProducts, ProductJobs(prober).size());
   HY_TRY(ProbeProducts(prober));

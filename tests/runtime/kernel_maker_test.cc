@@ -50,8 +50,8 @@ TEST_F(KernelMakerTest, CompilesAheadOnThreadsOrWhenAsked) {
     std::vector<KernelJob> jobs;
     for (int count : {5, 70, 0, 900, 11}) jobs.push_back(Twice(count));
     if (threads > 0) {
-      maker.Begin(jobs, threads);
-      maker.AwaitAll({});
+      maker.Begin(jobs, threads, {});
+      maker.AwaitAll();
       EXPECT_EQ(compiled_, 5);
     }
     // In another order than they were begun, and with one between that was not.
@@ -73,9 +73,10 @@ TEST_F(KernelMakerTest, WhatIsLeftIsNotCompiledToItsEnd) {
     KernelMaker maker(device_, nullptr);
     std::vector<KernelJob> jobs;
     for (int count = 1; count <= 1000; ++count) jobs.push_back(Twice(count));
-    maker.Begin(std::move(jobs), 2);
-    maker.AwaitAll([] { return true; });
-    EXPECT_TRUE(maker.Make(Twice(1)).ok());
+    const KernelJob last = jobs.back();
+    maker.Begin(std::move(jobs), 2, [] { return true; });
+    maker.AwaitAll();
+    EXPECT_EQ(maker.Make(last).status().code(), StatusCode::kAborted);
   }
   EXPECT_LT(compiled_, 1000);
 }
