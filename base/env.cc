@@ -5,9 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <optional>
+
+#include "base/parse_number.h"
 
 namespace halyard {
 namespace {
@@ -104,12 +105,9 @@ constexpr bool IsInEnumOrder() {
 }
 static_assert(IsInEnumOrder(), "the rows stand in the order of EnvVar");
 
-std::optional<int64_t> ParseNumber(const EnvVarInfo& info, std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_number = error == std::errc() && end == text.data() + text.size();
-  if (!is_number || value < info.min || value > info.max) return std::nullopt;
-  return value;
+std::optional<int64_t> NumberOf(const EnvVarInfo& info, std::string_view text) {
+  const std::optional<int64_t> value = ParseNumber<int64_t>(text);
+  return value && *value >= info.min && *value <= info.max ? value : std::nullopt;
 }
 
 // The words of "one of a b c".
@@ -155,7 +153,7 @@ std::optional<bool> ParseFlag(std::string_view text) {
 
 bool IsTaken(const EnvVarInfo& info, std::string_view text) {
   if (info.form == kFlag) return ParseFlag(text).has_value();
-  if (info.form == kNumber) return ParseNumber(info, text).has_value();
+  if (info.form == kNumber) return NumberOf(info, text).has_value();
   return info.form.empty() || IsOneOf(text, ChoicesOf(info));
 }
 
@@ -176,8 +174,8 @@ bool EnvFlag(EnvVar variable) {
 
 int64_t EnvInt(EnvVar variable) {
   const EnvVarInfo& info = InfoOf(variable);
-  const auto value = ParseNumber(info, EnvString(variable));
-  return value ? *value : ParseNumber(info, info.default_value).value_or(info.min);
+  const auto value = NumberOf(info, EnvString(variable));
+  return value ? *value : NumberOf(info, info.default_value).value_or(info.min);
 }
 
 std::vector<std::string> CheckEnvironment() {

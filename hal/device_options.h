@@ -3,12 +3,13 @@
 // table of rows, and this reads them.
 #pragma once
 
-#include <charconv>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "base/parse_number.h"
 #include "base/status.h"
 #include "hal/driver.h"
 
@@ -45,15 +46,13 @@ Status ParseOptions(std::string_view driver, const OptionRow<Options> (&rows)[kC
       return InvalidArgument("The {} driver has no option '{}'; it has: {}.", driver, option.key,
                              known);
     }
-    int64_t value = 0;
-    const char* end = option.value.data() + option.value.size();
-    auto [stop, error] = std::from_chars(option.value.data(), end, value);
-    if (error != std::errc() || stop != end || value < row->min || value > row->max) {
+    const std::optional<int64_t> value = ParseNumber<int64_t>(option.value);
+    if (!value || *value < row->min || *value > row->max) {
       return InvalidArgument(
           "Option '{}' of the {} driver is '{}'; it takes a whole number from {} to {}.",
           option.key, driver, option.value, row->min, row->max);
     }
-    parsed->*(row->member) = value;
+    parsed->*(row->member) = *value;
   }
   return OkStatus();
 }

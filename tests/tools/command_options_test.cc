@@ -197,13 +197,36 @@ TEST_F(OptionsTest, NumbersAreFiniteAndWithinTheirBounds) {
   for (const auto& [command, options] : numeric) {
     for (const std::string& option : options) {
       for (const char* value : {"nan", "-nan", "inf", "-inf", "infinity", "1e999", "-1", "x", "1x",
-                                "0x10", "''", "' 1'"}) {
+                                "0x10", "''", "' 1'", "'1 '", "+1", "-0"}) {
         const std::string arguments = command + Needed(command) + " " + option + "=" + value;
         SCOPED_TRACE(arguments);
         ExpectError(Run(arguments), 1, option.substr(option.rfind("--")));
       }
     }
   }
+}
+
+// The same of the numbers within other texts.
+TEST_F(OptionsTest, NumbersWithinTextsAreDigits) {
+  const std::vector<std::pair<std::string, std::string>> forms = {
+      {"run copy.onnx --shape 'n=", "'"},
+      {"compile copy.onnx -o out.hyp --shape 'n=", "'"},
+      {"bench --op matmul --shape '4x", "x4'"},
+      {"bench copy.onnx --fail-if 'cv<", "'"},
+      {"bench copy.onnx --rate '2,", "'"},
+      {"run copy.onnx --memory-cap 'cpu:0=", "'"},
+      {"run copy.onnx --device 'cpu:0?threads=", "'"},
+      {"run copy.onnx --device 'cpu:", "'"}};
+  for (const auto& [before, after] : forms) {
+    for (const char* value : {"-0", "+3", " 3", "3 ", "", "-", "0x3"}) {
+      const std::string arguments = before + value + after;
+      SCOPED_TRACE(arguments);
+      ExpectError(Run(arguments + " 2>&1 >/dev/null; exit $?"), 1, "'");
+    }
+  }
+  // CLI11 by itself takes what begins with 0 for octal, and refuses these.
+  const std::string runs = "bench copy.onnx --no-check --no-profile --warm-up 0";
+  EXPECT_EQ(Run(runs + " --runs 09 --seed 09 2>&1 >/dev/null; echo $?"), "0\n");
 }
 
 TEST_F(OptionsTest, FlagsTakeNoValueAndOthersOnlyOne) {

@@ -425,9 +425,9 @@ Run AddBenchCommand(CLI::App& app) {
   command->add_option("--warm-up", options->bench.warm_seconds, "Seconds of runs before them (0.2)")
       ->check(IsNumber(0, 1e5, "number of seconds"));
   command->add_option("--runs", options->bench.runs, "Steady runs, instead of --seconds")
-      ->check(IsWhole(1, 100000000));
+      ->transform(IsWhole(1, 100000000));
   command->add_option("--concurrency", options->bench.concurrency, "Sessions of the throughput (2)")
-      ->check(IsWhole(1, 64));
+      ->transform(IsWhole(1, 64));
   command
       ->add_option_function<std::vector<std::string>>(
           "--rate",

@@ -2,11 +2,11 @@
 #include "tools/halyard/bench_op.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <random>
 
 #include "base/dtype.h"
+#include "base/parse_number.h"
 
 namespace halyard::tools {
 namespace {
@@ -211,10 +211,9 @@ OpCase ParseOpCase(const std::string& op, const std::string& shape, const std::s
   };
   for (size_t at = 0; at <= shape.size();) {
     const size_t end = std::min(shape.find('x', at), shape.size());
-    int32_t dim = 0;
-    const auto [stop, error] = std::from_chars(shape.data() + at, shape.data() + end, dim);
-    if (error != std::errc() || stop != shape.data() + end || dim < 1) throw fail();
-    out.dims.push_back(dim);
+    const auto dim = ParseNumber<int32_t>(std::string_view(shape).substr(at, end - at));
+    if (!dim || *dim < 1) throw fail();
+    out.dims.push_back(*dim);
     at = end + 1;
   }
   if (out.dims.size() < form.least || out.dims.size() > form.most) throw fail();

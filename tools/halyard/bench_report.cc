@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <numeric>
 #include <optional>
 
 #include "base/escape_controls.h"
 #include "base/near_names.h"
+#include "base/parse_number.h"
 #include "base/quantity.h"
 #include "tools/halyard/bench_check.h"
 #include "tools/halyard/bench_conditions.h"
@@ -254,10 +255,13 @@ Condition ParseCondition(const std::string& text) {
                              : "did you mean " + near + "?"));
   }
   const std::string rest = text.substr(at + out.comparison.size());
-  char* end = nullptr;
-  out.value = std::strtod(rest.c_str(), &end);
-  if (end == rest.c_str() || !std::isfinite(out.value)) throw fail("'" + rest + "' is no number");
-  const std::string unit = end;
+  double number = 0;
+  const char* stop = std::from_chars(rest.data(), rest.data() + rest.size(), number).ptr;
+  const auto digits = static_cast<size_t>(stop - rest.data());
+  const std::optional<double> value = ParseFinite(std::string_view(rest).substr(0, digits));
+  if (!value) throw fail("'" + rest + "' is no number");
+  out.value = *value;
+  const std::string unit = rest.substr(digits);
   constexpr std::array<std::pair<const char*, double>, 6> kUnits = {
       {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"%", 1e-2}}};
   for (const auto& [name, scale] : kUnits) {

@@ -14,6 +14,7 @@
 
 #include "base/escape_controls.h"
 #include "base/log.h"
+#include "base/parse_number.h"
 #include "compiler/expr/largest_symbol.h"
 #include "tools/halyard/progress_line.h"
 
@@ -237,18 +238,15 @@ std::map<std::string, int64_t> ParseShapes(const std::vector<std::string>& shape
       throw CommandError(kWrongUsage, "--shape '" + text +
                                           "' gives several sizes; each takes a --shape of its own");
     }
-    int64_t value = -1;
-    const char* end = text.data() + text.size();
-    bool is_good = equals != std::string::npos && equals > 0 && equals + 1 < text.size();
-    if (is_good) {
-      const auto [stop, error] = std::from_chars(text.data() + equals + 1, end, value);
-      is_good = error == std::errc() && stop == end && value >= 0 && value <= kLargestSymbol;
+    std::optional<int64_t> value;
+    if (equals != std::string::npos && equals > 0) {
+      value = ParseNumber<int64_t>(std::string_view(text).substr(equals + 1));
     }
-    if (!is_good) {
+    if (!value || *value < 0 || *value > kLargestSymbol) {
       throw CommandError(kWrongUsage,
                          "--shape '" + text + "' is not SYMBOL=N, N from 0 to 2^31 - 1");
     }
-    if (!out.emplace(text.substr(0, equals), value).second) {
+    if (!out.emplace(text.substr(0, equals), *value).second) {
       throw CommandError(kWrongUsage, "--shape gives '" + text.substr(0, equals) + "' twice");
     }
   }

@@ -272,7 +272,7 @@ void AddInputOptions(CLI::App& app, InputOptions& options) {
                  "Folder of input_0.npy (or .pb), input_1.npy, ...")
       ->type_name("DIR");
   app.add_option("--seed", options.seed, "Of the random values of inputs that are not given")
-      ->check(IsSeed)
+      ->transform(IsSeed())
       ->capture_default_str();
 }
 

@@ -1,32 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/halyard/option_values.h"
 
-#include <charconv>
-#include <cmath>
 #include <optional>
 #include <utility>
 
+#include "base/parse_number.h"
 #include "tools/halyard/command.h"
 #include "tools/halyard/format.h"
 
 namespace halyard::tools {
-namespace {
-
-template <typename Number>
-std::optional<Number> ParseWhole(const std::string& text) {
-  Number value = 0;
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, value);
-  return parsed.ec == std::errc() && parsed.ptr == end ? std::optional(value) : std::nullopt;
-}
-
-std::optional<double> ParseFinite(const std::string& text) {
-  const std::optional<double> value = ParseWhole<double>(text);
-  return value && std::isfinite(*value) ? value : std::nullopt;
-}
-
-}  // namespace
-
 CLI::Validator IsNumber(double least, double most, const std::string& what) {
   const std::string bounds = Format("from %.15g to %.15g", least, most);
   return CLI::Validator(
@@ -43,10 +25,12 @@ CLI::Validator IsWhole(int64_t least, int64_t most) {
   const std::string bounds = "from " + std::to_string(least) + " to " + std::to_string(most);
   return CLI::Validator(
       [=](std::string& text) {
-        const std::optional<int64_t> value = ParseWhole<int64_t>(text);
-        return value && *value >= least && *value <= most
-                   ? std::string()
-                   : "'" + text + "' is not a whole number " + bounds;
+        const std::optional<int64_t> value = ParseNumber<int64_t>(text);
+        if (!value || *value < least || *value > most) {
+          return "'" + text + "' is not a whole number " + bounds;
+        }
+        text = std::to_string(*value);
+        return std::string();
       },
       bounds);
 }
@@ -56,9 +40,15 @@ std::string IsTolerance(const std::string& text) {
   return value && *value >= 0 ? "" : "'" + text + "' is not a number of at least 0";
 }
 
-std::string IsSeed(const std::string& text) {
-  return ParseWhole<uint64_t>(text) ? ""
-                                    : "'" + text + "' is not a whole number from 0 to 2^64 - 1";
+CLI::Validator IsSeed() {
+  return CLI::Validator(
+      [](std::string& text) {
+        const std::optional<uint64_t> value = ParseNumber<uint64_t>(text);
+        if (!value) return "'" + text + "' is not a whole number from 0 to 2^64 - 1";
+        text = std::to_string(*value);
+        return std::string();
+      },
+      "");
 }
 
 CLI::Validator IsOneOf(std::vector<std::string> words) {

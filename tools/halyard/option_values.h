@@ -12,11 +12,12 @@ namespace halyard::tools {
 
 // A finite number of these bounds; `what`, such as "number of seconds", is for the message.
 CLI::Validator IsNumber(double least, double most, const std::string& what = "number");
+// Of transform(), not check(): CLI11 reads "010" as 8, so the text becomes "10".
 CLI::Validator IsWhole(int64_t least, int64_t most);
 // A tolerance is finite and at least 0: under a NaN every comparison fails, under infinity none.
 std::string IsTolerance(const std::string& text);
-// A seed fits 64 bits: CLI11 lets a sign wrap.
-std::string IsSeed(const std::string& text);
+// A seed fits 64 bits: CLI11 lets a sign wrap. Of transform(), too.
+CLI::Validator IsSeed();
 // One of these words; help lists them.
 CLI::Validator IsOneOf(std::vector<std::string> words);
 // A list with commas, each item of which passes `item`; none is empty. CLI11's own delimiter drops

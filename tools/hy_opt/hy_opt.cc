@@ -4,7 +4,6 @@
 // bad input.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -13,6 +12,7 @@
 #include "base/check.h"
 #include "base/env.h"
 #include "base/near_names.h"
+#include "base/parse_number.h"
 #include "compiler/pipeline/parse_state.h"
 #include "compiler/pipeline/pipeline.h"
 
@@ -55,13 +55,14 @@ Status Run(const Arguments& arguments) {
   if (arguments.is_io_f16) request.options.io_precision = Precision::kF16;
   for (const std::string& text : arguments.symbols) {
     const size_t equals = text.find('=');
-    int64_t value = 0;
-    const char* end = text.data() + text.size();
-    if (equals == 0 || equals == std::string::npos ||
-        std::from_chars(text.data() + equals + 1, end, value).ptr != end) {
+    std::optional<int64_t> value;
+    if (equals != 0 && equals != std::string::npos) {
+      value = ParseNumber<int64_t>(std::string_view(text).substr(equals + 1));
+    }
+    if (!value) {
       return InvalidArgument("The symbol '{}' is not of the form NAME=NUMBER.", text);
     }
-    request.options.symbol_values[text.substr(0, equals)] = value;
+    request.options.symbol_values[text.substr(0, equals)] = *value;
   }
   request.devices = {{"cpu:0", target, ""}};
   state.request = &request;
