@@ -11,6 +11,7 @@ namespace {
 
 std::atomic<bool> is_forked_child{false};
 thread_local std::string last_error;
+thread_local bool is_error_lost = false;  // there was no memory for its sentence
 
 }  // namespace
 
@@ -24,15 +25,22 @@ void WatchForks() {
   });
 }
 
-void ClearLastError() { last_error.clear(); }
+void ClearLastError() {
+  last_error.clear();
+  is_error_lost = false;
+}
 
-std::string_view LastError() { return last_error; }
+std::string_view LastError() {
+  return is_error_lost ? "There is no memory for the sentence that explains the failure."
+                       : std::string_view(last_error);
+}
 
 hy_result SetLastError(const Status& status) {
   try {
+    is_error_lost = false;
     last_error = status.ToLine();
   } catch (...) {
-    last_error.clear();  // no memory for the sentence; the code still tells
+    is_error_lost = true;
   }
   return static_cast<hy_result>(status.code());
 }

@@ -84,6 +84,7 @@ class FailingInside : public CApiTest, public testing::WithParamInterface<Throws
         const hy_result wanted =
             GetParam() == Throws::kCheckFailure ? HY_INTERNAL : HY_OUT_OF_MEMORY;
         EXPECT_EQ(result, wanted) << "allocation " << n << ": " << LastError();
+        EXPECT_NE(LastError(), "") << "allocation " << n;
       }
       after(result);
     }

@@ -6,10 +6,13 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <iostream>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "base/near_names.h"
 #include "tools/halyard/command.h"
@@ -148,6 +151,33 @@ bool WantsJson(int argc, char** argv) {
   return false;
 }
 
+bool ends_with_json = false;
+std::terminate_handler abort_handler = nullptr;
+
+// The end where there is no memory for a sentence about it either, or before main can catch: texts
+// that exist, written without a buffer. Whatever else ends a program this way goes on to abort.
+[[noreturn]] void EndWithoutMemory() {
+  try {
+    if (std::current_exception() != nullptr) throw;
+  } catch (const std::bad_alloc&) {
+    constexpr std::string_view kLine = "halyard: error: the machine is out of memory\n";
+    constexpr std::string_view kJson =
+        "{\n  \"error\": {\n    \"status\": 3,\n    \"message\": \"the machine is out of "
+        "memory\"\n  }\n}\n";
+    [[maybe_unused]] ssize_t written = write(STDERR_FILENO, kLine.data(), kLine.size());
+    if (ends_with_json) written = write(STDOUT_FILENO, kJson.data(), kJson.size());
+    _exit(halyard::tools::kSystemFailure);
+  } catch (...) {
+  }
+  if (abort_handler != nullptr) abort_handler();
+  std::abort();
+}
+
+// Before the objects that CLI11 makes before main.
+[[gnu::constructor(101)]] void InstallLastHandler() {
+  abort_handler = std::set_terminate(EndWithoutMemory);
+}
+
 // The end of a command that failed: a line on standard error and, where JSON is asked for, an
 // object on standard output, which has nothing else then.
 int Fail(bool as_json, int status, const std::string& message) {
@@ -167,6 +197,7 @@ int main(int argc, char** argv) {
   HoldStandardFiles();
   WatchSignals();
   const bool as_json = WantsJson(argc, argv);
+  ends_with_json = as_json;
   CLI::App app("Compiles and runs neural-network graphs on the devices of this machine.",
                "halyard");
   const uint32_t version = hy_version();
