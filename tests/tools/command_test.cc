@@ -41,6 +41,17 @@ TEST_F(CommandTest, RunWritesWhatItRead) {
   EXPECT_EQ(status_, 0);
 }
 
+TEST_F(CommandTest, CompileTellsWhatTheCacheHad) {
+  Write("copy.onnx", "copy");
+  EXPECT_THAT(Run("compile copy.onnx -o a.hyp"), testing::StartsWith("wrote a.hyp\n"));
+  EXPECT_THAT(Run("compile copy.onnx -o a.hyp"),
+              testing::StartsWith("wrote a.hyp, as the cache had it: nothing was compiled"));
+  EXPECT_THAT(Run("compile copy.onnx -o a.hyp --json"),
+              testing::HasSubstr("\"opened\": \"loaded from the cache\""));
+  EXPECT_THAT(Run("compile copy.onnx -o a.hyp --replan"), testing::StartsWith("wrote a.hyp\n"));
+  EXPECT_EQ(status_, 0);
+}
+
 TEST_F(CommandTest, OutputsWithoutElementsSaySo) {
   Write("copy.onnx", "copy");
   EXPECT_THAT(Run("run copy.onnx --shape n=0"), testing::StartsWith("output y [0]: no elements\n"));

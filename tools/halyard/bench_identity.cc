@@ -154,6 +154,11 @@ RowPlacement PlacementOf(const hy::Program& program) {
 
 bool IsFromCache(const hy::Program& program) { return !PhaseSeconds(program, "open compiler"); }
 
+const char* HowOpened(const Model& model) {
+  if (model.is_saved) return "loaded";
+  return IsFromCache(model.program) ? "loaded from the cache" : "compiled";
+}
+
 double LoadSeconds(const hy::Program& program) { return PhaseSeconds(program, "load").value_or(0); }
 
 }  // namespace halyard::tools

@@ -35,6 +35,8 @@ RowPlacement PlacementOf(const hy::Program& program);
 // Of a program that was not loaded from a program file: it came from the cache and was not
 // compiled.
 bool IsFromCache(const hy::Program& program);
+// "loaded", "loaded from the cache" or "compiled".
+const char* HowOpened(const Model& model);
 
 // What loading the program took, the constants included, from its report of phases; 0: not told.
 double LoadSeconds(const hy::Program& program);

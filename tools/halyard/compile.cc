@@ -9,6 +9,7 @@
 
 #include "base/escape_controls.h"
 #include "base/output_file.h"
+#include "tools/halyard/bench_identity.h"
 #include "tools/halyard/command.h"
 #include "tools/halyard/files.h"
 
@@ -65,6 +66,7 @@ int Compile(const CompileArguments& options) {
     auto json = Json::parse(model.program.Report(HY_REPORT_PHASES, HY_FORMAT_JSON));
     json["model"] = options.model.model;
     json["program"] = options.output;
+    json["opened"] = HowOpened(model);
     std::error_code error;
     json["size_bytes"] = std::filesystem::file_size(options.output, error);
     json["entries"] =
@@ -72,7 +74,10 @@ int Compile(const CompileArguments& options) {
     // Names come from model files and need not be UTF-8.
     std::fprintf(text, "%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
   } else {
-    std::fprintf(text, "wrote %s\n%s", EscapeControls(options.output).c_str(),
+    std::fprintf(text, "wrote %s%s\n%s", EscapeControls(options.output).c_str(),
+                 IsFromCache(model.program)
+                     ? ", as the cache had it: nothing was compiled (--replan compiles anew)"
+                     : "",
                  model.program.Report(HY_REPORT_PHASES, HY_FORMAT_TEXT).c_str());
   }
   return kDone;

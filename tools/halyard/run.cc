@@ -123,11 +123,6 @@ Tensor CopyOf(const hy_tensor& output, const std::string& name) {
   }
 }
 
-const char* HowOpened(const Model& model) {
-  if (model.is_saved) return "loaded";
-  return IsFromCache(model.program) ? "loaded from the cache" : "compiled";
-}
-
 // What a run with --compile-shapes compiled for its sizes, or took from the cache; nothing where no
 // size was open. Such a run takes that time, too.
 std::optional<double> CompileSecondsOfSizes(const hy::Program& program) {
