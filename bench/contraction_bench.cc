@@ -13,7 +13,10 @@
 //   contraction_bench TARGET FOLDER [OPTION]... FILE.ir...
 //
 // OPTION is --schedules N, the number of them; --schedule RECORD, this one too, wherever it fits,
-// whether or not the model would offer it; or --library.
+// whether or not the model would offer it; --symbol NAME=N, an open size of the files (1 where it
+// is not given), which the kernels leave open; --all, every kernel, not only contractions, with
+// what the tuner would try; --check, results alone, without
+// times; or --library. Exits 4 where results differ.
 //
 // With --library, products of the vendor's library (cuBLASLt) take part, as whole kernels: where
 // the library lacks a part of the epilogue, its product and our kernel for the rest are timed
@@ -164,15 +167,21 @@ std::string ProductText(const std::string& name) {
   return text + fmt::format("  store c[{}*i + j], {}\n  }}\n  }}\n  }}\n}}\n", n, last);
 }
 
+struct Options {
+  size_t most = 16;
+  std::vector<schedule::ScheduleRecord> more;
+  std::map<std::string, int64_t, std::less<>> symbols;
+  bool has_all = false;
+  bool is_check = false;
+  bool has_library = false;
+};
+
 class Bench {
  public:
-  Bench(Ref<hal::Device> device, Target target, std::string_view place, size_t most,
-        std::vector<schedule::ScheduleRecord> more, bool with_library)
+  Bench(Ref<hal::Device> device, Target target, std::string_view place, Options options)
       : device_(std::move(device)),
         target_(std::move(target)),
-        most_(most),
-        more_(std::move(more)),
-        with_library_(with_library),
+        options_(std::move(options)),
         place_(place) {
     if (device_ == nullptr) return;
     timeline_ = Must(device_->CreateSemaphore(0));
@@ -191,33 +200,42 @@ class Bench {
       body = text.str();
     }
     if (const size_t at = body.find("function {"); at != std::string::npos) body = body.substr(at);
+    for (const auto& [name, value] : options_.symbols) {
+      source->exprs.SetHint(source->exprs.Dim(name), value);
+    }
     source->function = Must(loop::ParseFunction(body, source->exprs));
     const loop::Function& function = *source->function;
     std::map<std::string, size_t> known;
     for (uint32_t i = 0; i < function.kernels.size(); ++i) {
       const auto problem = schedule::ReadContraction(function, function.kernels[i], nullptr);
-      if (!problem) continue;
+      if (!problem && !options_.has_all) continue;
       Case one;
       one.source = source.get();
       one.kernel = i;
-      const auto size = [&](Expr e) { return source->exprs.AsConst(e).value_or(0); };
-      one.m = size(problem->m.extent);
-      one.n = size(problem->n.extent);
-      one.k = size(problem->k.extent);
-      one.batch = size(problem->batch.extent);
-      one.is_convolution = problem->k.digits.size() > 1;
-      for (const auto& [record, ns] : Ranked(function, i, *problem, target_)) {
-        if (one.candidates.size() == most_) break;
+      std::vector<std::pair<schedule::ScheduleRecord, double>> ranked;
+      if (problem) {
+        one.m = Value(*source, problem->m.extent);
+        one.n = Value(*source, problem->n.extent);
+        one.k = Value(*source, problem->k.extent);
+        one.batch = Value(*source, problem->batch.extent);
+        one.is_convolution = problem->k.digits.size() > 1;
+        ranked = Ranked(function, i, *problem, target_);
+      } else if (const auto records = schedule::EnumerateSchedules(function, i, target_);
+                 records.ok()) {
+        for (const schedule::ScheduleRecord& record : *records) ranked.emplace_back(record, 0);
+      }
+      for (const auto& [record, ns] : ranked) {
+        if (one.candidates.size() == options_.most) break;
         auto built = schedule::BuildKernel(function, i, record, target_);
         if (!built.ok()) continue;
         one.candidates.push_back({record, ns, std::move(*built), {}, {}});
       }
-      for (const schedule::ScheduleRecord& record : more_) {
+      for (const schedule::ScheduleRecord& record : options_.more) {
         auto built = schedule::BuildKernel(function, i, record, target_);
         if (built.ok()) one.candidates.push_back({record, 0, std::move(*built), {}, {}});
       }
       if (one.candidates.empty()) continue;
-      if (with_library_) AddLibrary(function, i, one);
+      if (options_.has_library && problem) AddLibrary(function, i, one);
       std::string key = fmt::format("{} {} {} {}", one.m, one.n, one.k, one.batch);
       for (const kernel::Kernel& code : one.candidates[0].built.kernels)
         key += pipeline::CanonicalText(code, false);
@@ -276,8 +294,10 @@ class Bench {
     }
   }
 
-  void Time() {
+  // Whether all results agree.
+  bool Time() {
     for (Case& one : cases_) TimeCase(one);
+    return is_right_;
   }
 
  private:
@@ -298,9 +318,16 @@ class Bench {
     }
   }
 
+  int64_t Value(const Source& source, Expr e) const {
+    return Must(source.exprs.Evaluate(e, [&](Expr symbol) -> std::optional<int64_t> {
+      const auto found = options_.symbols.find(source.exprs.SymbolName(symbol));
+      return found == options_.symbols.end() ? 1 : found->second;
+    }));
+  }
+
   int64_t BytesOf(const Case& one, const loop::Buffer& buffer) const {
     const int64_t width = std::max(1, BitWidth(buffer.dtype) / 8);
-    return one.source->exprs.AsConst(buffer.elements).value_or(1) * width;
+    return Value(*one.source, buffer.elements) * width;
   }
 
   void TimeCase(Case& one) {
@@ -372,7 +399,9 @@ class Bench {
       Run(one, candidate, copies, 0, best);
       for (const auto& [id, stores] : is_result) {
         if (!stores || !IsFloat(function.buffers[id].dtype)) continue;
-        const std::vector<double> got = Download(*copies[id][0], function.buffers[id].dtype);
+        const loop::Buffer& result = function.buffers[id];
+        const std::vector<double> got =
+            Download(*copies[id][0], BytesOf(one, result), result.dtype);
         std::vector<double>& want = expected[id];
         if (want.empty()) want = got;
         for (size_t i = 0; i < got.size(); ++i) {
@@ -380,10 +409,11 @@ class Bench {
           error = std::isnan(off) ? 1e9 : std::max(error, off);
         }
       }
-      const double seconds = Run(one, candidate, copies, repeats, best);
+      const double seconds = options_.is_check ? 0 : Run(one, candidate, copies, repeats, best);
       best = std::min(best, seconds);
       std::printf("  %8.2f us  error %.1e  predicted %8.2f  %s%s\n", seconds * 1e6, error,
                   candidate.predicted_ns / 1e3, text.c_str(), error > 0.02 ? "  WRONG" : "");
+      is_right_ &= error <= 0.02;
       table_ << one.source->name << '\t' << kernel.name << '\t' << one.count << '\t' << one.m
              << '\t' << one.n << '\t' << one.k << '\t' << one.batch << '\t' << one.is_convolution
              << '\t' << candidate.predicted_ns / 1e3 << '\t' << seconds * 1e6 << '\t' << error
@@ -404,7 +434,6 @@ class Bench {
     source.code = candidate.image;
     const Ref<hal::Executable> executable = Must(device_->LoadExecutable(source));
     for (const std::string& note : executable->notes()) std::printf("  %s\n", note.c_str());
-    const ExprArena& exprs = one.source->exprs;
     std::vector<Ref<hal::Buffer>> constants;
     for (const schedule::PackedConstant& constant : candidate.built.constants) {
       const loop::Buffer& packed = one.source->function->buffers[constant.buffer];
@@ -415,7 +444,7 @@ class Bench {
     }
     std::vector<Ref<hal::Buffer>> workspaces;
     for (const schedule::Workspace& workspace : candidate.built.workspaces) {
-      const int64_t bytes = *exprs.AsConst(workspace.bytes);
+      const int64_t bytes = Value(*one.source, workspace.bytes);
       workspaces.push_back(NewBuffer(bytes));
       if (workspace.is_zero)
         Upload(*workspaces.back(), std::vector<uint8_t>(static_cast<size_t>(bytes)));
@@ -438,12 +467,12 @@ class Bench {
             bindings.push_back(hal::CommandRange::Direct(buffer, 0, buffer->size_bytes()));
           }
           std::vector<int64_t> scalars;
-          for (Expr e : dispatch.scalars) scalars.push_back(*exprs.AsConst(e));
+          for (Expr e : dispatch.scalars) scalars.push_back(Value(*one.source, e));
           hal::DispatchCommand command;
           command.executable = executable.get();
           command.entry = dispatch.kernel;
           for (int axis = 0; axis < 3; ++axis)
-            command.grid[axis] = *exprs.AsConst(dispatch.grid[axis]);
+            command.grid[axis] = Value(*one.source, dispatch.grid[axis]);
           command.bindings = bindings;
           command.scalars = scalars;
           command.label = "contraction";
@@ -510,11 +539,12 @@ class Bench {
     });
   }
 
-  std::vector<double> Download(hal::Buffer& buffer, DType dtype) {
-    const int64_t bytes = std::min<int64_t>(buffer.size_bytes(), 4 << 20);
+  // The last of the `size` bytes that are in the buffer.
+  std::vector<double> Download(hal::Buffer& buffer, int64_t size, DType dtype) {
+    const int64_t bytes = std::min<int64_t>(size, 4 << 20);
     const Ref<hal::Buffer> host = Must(device_->AllocateBuffer(hal::MemoryKind::kStaging, bytes));
     Do([&](const hal::Ordering& ordering) {
-      return device_->QueueCopy(0, ordering, {&buffer, buffer.size_bytes() - bytes, bytes},
+      return device_->QueueCopy(0, ordering, {&buffer, size - bytes, bytes},
                                 {host.get(), 0, bytes});
     });
     Must(host->InvalidateMapped(0, bytes));
@@ -553,37 +583,46 @@ class Bench {
 
   const Ref<hal::Device> device_;
   const Target target_;
-  const size_t most_;
-  const std::vector<schedule::ScheduleRecord> more_;
-  const bool with_library_;
+  const Options options_;
   const std::string place_;
   std::ofstream table_;
   Ref<hal::Semaphore> timeline_;
   uint64_t value_ = 0;
+  bool is_right_ = true;
   std::vector<std::unique_ptr<Source>> sources_;
   std::vector<Case> cases_;
 };
 
 int Main(int argc, char** argv) {
-  size_t most = 16;
-  bool with_library = false;
+  Options options;
   std::vector<std::string> files;
-  std::vector<schedule::ScheduleRecord> more;
   for (int i = 3; i < argc; ++i) {
-    if (std::string_view(argv[i]) == "--schedules" && i + 1 < argc) {
-      most = static_cast<size_t>(std::max(1, std::atoi(argv[++i])));
-    } else if (std::string_view(argv[i]) == "--schedule" && i + 1 < argc) {
-      more.push_back(Must(schedule::ParseSchedule(argv[++i])));
-    } else if (std::string_view(argv[i]) == "--library") {
-      with_library = true;
+    const std::string_view option = argv[i];
+    if (option == "--schedules" && i + 1 < argc) {
+      options.most = static_cast<size_t>(std::max(1, std::atoi(argv[++i])));
+    } else if (option == "--schedule" && i + 1 < argc) {
+      options.more.push_back(Must(schedule::ParseSchedule(argv[++i])));
+    } else if (option == "--symbol" && i + 1 < argc) {
+      const std::string_view text = argv[++i];
+      const size_t at = std::min(text.find('='), text.size());
+      options.symbols.emplace(
+          text.substr(0, at),
+          std::atoll(std::string(text.substr(at).substr(text.size() > at)).c_str()));
+    } else if (option == "--all") {
+      options.has_all = true;
+    } else if (option == "--check") {
+      options.is_check = true;
+    } else if (option == "--library") {
+      options.has_library = true;
     } else {
       files.push_back(argv[i]);
     }
   }
   if (files.empty()) {
-    std::fprintf(stderr,
-                 "usage: contraction_bench DEVICE TABLE.tsv [--schedules N] [--schedule RECORD]... "
-                 "[--library] FILE.ir|MxNxK:TYPE[:EPILOGUE]...\n");
+    std::fprintf(
+        stderr,
+        "usage: contraction_bench DEVICE TABLE.tsv [--schedules N] [--schedule RECORD]... "
+        "[--symbol NAME=N]... [--all] [--check] [--library] FILE.ir|MxNxK:TYPE[:EPILOGUE]...\n");
     return 1;
   }
   hal::DriverRegistry registry;
@@ -591,15 +630,13 @@ int Main(int argc, char** argv) {
   const Result<Target> named = ParseTarget(argv[1]);
   Ref<hal::Device> device;
   if (!named.ok()) device = Must(registry.OpenDevice(argv[1]));
-  Bench bench(device, named.ok() ? *named : runtime::TargetOf(*device), argv[2], most,
-              std::move(more), with_library && device != nullptr);
+  options.has_library &= device != nullptr;
+  Bench bench(device, named.ok() ? *named : runtime::TargetOf(*device), argv[2],
+              std::move(options));
   for (const std::string& file : files) bench.Read(file);
   bench.Compile();
-  if (named.ok()) {
-    bench.Write();
-  } else {
-    bench.Time();
-  }
+  if (!named.ok()) return bench.Time() ? 0 : 4;
+  bench.Write();
   return 0;
 }
 
