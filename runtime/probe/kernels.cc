@@ -15,8 +15,8 @@ constexpr int kMaxRepeats = 200;  // executions of one recording
 constexpr double kSampleSeconds = 4e-3;
 
 // Times a kernel: repeats it so that one submission lasts, warms the device up, reads the clock
-// while it works.
-Result<Reading> TimeKernel(Prober& prober, const KernelJob& job) {
+// while it works. Fills the reading's seconds and clock.
+Status TimeKernel(Prober& prober, const KernelJob& job, Reading& reading) {
   HY_ASSIGN(const auto made, prober.kernels().Make(job));
   KernelRun& run = *made;
   const DeviceTurn::Hold turn = prober.TakeTurn();
@@ -26,15 +26,13 @@ Result<Reading> TimeKernel(Prober& prober, const KernelJob& job) {
                           ? static_cast<int>(std::clamp(kSampleSeconds / std::max(once, 1e-6), 1.0,
                                                         double{kMaxRepeats}))
                           : 1;
-  Reading reading;
   HY_ASSIGN(reading.seconds, Sample(
                                  [&]() -> Result<double> {
                                    HY_ASSIGN(const double seconds, run.Time(repeats));
                                    return seconds / repeats;
                                  },
                                  prober.Sampling(turn, 0.1)));
-  HY_TRY(run.Time(repeats, [&] { reading.clock_hz = prober.ReadClock(); }));
-  return reading;
+  return run.Time(repeats, [&] { reading.clock_hz = prober.ReadClock(); }).status();
 }
 
 std::string FormatWorkingSet(int64_t bytes) { return fmt::format("{} KiB", bytes >> 10); }
@@ -129,37 +127,32 @@ std::vector<LevelSize> DeviceLevels(const Prober& prober) {
   return levels;
 }
 
-struct DeviceStream {
-  ReadingKind kind;
-  std::string level;
-  int64_t bytes;  // that it moves in all
+// A kernel, and what is known of its reading before it is timed.
+struct Planned {
   KernelJob job;
+  Reading reading;
 };
 
-std::vector<DeviceStream> DeviceStreams(const Prober& prober) {
-  std::vector<DeviceStream> out;
+// Of each level of the device's memory.
+std::vector<Planned> DeviceStreams(const Prober& prober) {
+  std::vector<Planned> out;
   for (const LevelSize& level : DeviceLevels(prober)) {
     for (const Stream& stream : kStreams) {
       const int64_t rows = std::max<int64_t>(level.bytes / stream.arrays / 4096, 1);
       const std::string what = fmt::format("{} {} {}", FormatReadingKind(stream.kind), level.name,
                                            FormatWorkingSet(level.bytes));
-      out.push_back({stream.kind,
-                     level.name,
-                     rows * 4096 * stream.arrays,
-                     {what, [stream, bytes = level.bytes] { return StreamGraph(stream, bytes); }}});
+      Planned& planned = out.emplace_back();
+      planned.job = {what, [stream, bytes = level.bytes] { return StreamGraph(stream, bytes); }};
+      planned.reading.kind = stream.kind;
+      planned.reading.level = level.name;
+      planned.reading.bytes = rows * 4096 * stream.arrays;
     }
   }
   return out;
 }
 
-struct Product {
-  const char* dtype;
-  int64_t element_bytes, size;
-  KernelJob job;
-};
-
 // Of dtypes with and without matrix units.
-std::vector<Product> Products(const Prober& prober) {
+std::vector<Planned> Products(const Prober& prober) {
   struct Row {
     const char* dtype;
     int64_t bytes;
@@ -167,7 +160,7 @@ std::vector<Product> Products(const Prober& prober) {
   };
   const Row rows[] = {{"f32", 4, false}, {"f16", 2, true},   {"f16", 2, false},
                       {"bf16", 2, true}, {"bf16", 2, false}, {"f64", 8, false}};
-  std::vector<Product> out;
+  std::vector<Planned> out;
   for (const Row& row : rows) {
     const auto is_input = [&](const hal::MatrixShape& shape) {
       return shape.input_dtype == row.dtype;
@@ -183,12 +176,36 @@ std::vector<Product> Products(const Prober& prober) {
     const std::string type = fmt::format("{}[{}, {}]", row.dtype, size, size);
     const std::string graph = fmt::format(
         "graph g(%a: {0}, %b: {0}) -> (\"y\" = %y) {{\n  %y = matmul %a, %b : {0}\n}}\n", type);
-    out.push_back({row.dtype,
-                   row.bytes,
-                   size,
-                   {what, [graph] { return graph; }, row.matrix_units, prober.options().tune}});
+    Planned& planned = out.emplace_back();
+    planned.job = {what, [graph] { return graph; }, row.matrix_units, prober.options().tune};
+    planned.reading.kind = ReadingKind::kMatmul;
+    planned.reading.dtype = row.dtype;
+    planned.reading.matrix_units = row.matrix_units;
+    planned.reading.size = size;
+    planned.reading.bytes = 3 * size * size * row.bytes;
+    planned.reading.operations = 2 * std::pow(static_cast<double>(size), 3);
   }
   return out;
+}
+
+std::vector<KernelJob> JobsOf(std::vector<Planned> all) {
+  std::vector<KernelJob> jobs;
+  for (Planned& planned : all) jobs.push_back(std::move(planned.job));
+  return jobs;
+}
+
+Status TimeAll(Prober& prober, std::vector<Planned> all) {
+  for (Planned& planned : all) {
+    const std::string what = planned.job.what;
+    if (!prober.Begins(what)) continue;
+    const Status timed = TimeKernel(prober, planned.job, planned.reading);
+    if (timed.ok()) {
+      prober.Add(std::move(planned.reading));
+    } else {
+      HY_TRY(prober.Note(what, timed));
+    }
+  }
+  return OkStatus();
 }
 
 }  // namespace
@@ -251,55 +268,22 @@ Status ProbeBandwidth(Prober& prober) {
     prober.LeaveOut();
     return OkStatus();
   }
-  for (const DeviceStream& stream : DeviceStreams(prober)) {
-    if (!prober.Begins(stream.job.what)) continue;
-    auto reading = TimeKernel(prober, stream.job);
-    if (!reading.ok()) {
-      HY_TRY(prober.Note(stream.job.what, reading.status()));
-      continue;
-    }
-    reading->kind = stream.kind;
-    reading->level = stream.level;
-    reading->bytes = stream.bytes;
-    prober.Add(std::move(*reading));
-  }
-  return OkStatus();
+  return TimeAll(prober, DeviceStreams(prober));
 }
 
 std::vector<KernelJob> BandwidthJobs(const Prober& prober) {
-  std::vector<KernelJob> jobs;
-  if (prober.is_host()) return jobs;  // whose memory other code measures
-  for (DeviceStream& stream : DeviceStreams(prober)) jobs.push_back(std::move(stream.job));
-  return jobs;
+  if (prober.is_host()) return {};  // whose memory other code measures
+  return JobsOf(DeviceStreams(prober));
 }
 
-std::vector<KernelJob> ProductJobs(const Prober& prober) {
-  std::vector<KernelJob> jobs;
-  for (Product& product : Products(prober)) jobs.push_back(std::move(product.job));
-  return jobs;
-}
+std::vector<KernelJob> ProductJobs(const Prober& prober) { return JobsOf(Products(prober)); }
 
 Status ProbeProducts(Prober& prober) {
   if (!prober.options().with_kernels) {
     prober.LeaveOut();
     return OkStatus();
   }
-  for (const Product& product : Products(prober)) {
-    if (!prober.Begins(product.job.what)) continue;
-    auto reading = TimeKernel(prober, product.job);
-    if (!reading.ok()) {
-      HY_TRY(prober.Note(product.job.what, reading.status()));
-      continue;
-    }
-    reading->kind = ReadingKind::kMatmul;
-    reading->dtype = product.dtype;
-    reading->matrix_units = product.job.use_matrix_units;
-    reading->size = product.size;
-    reading->bytes = 3 * product.size * product.size * product.element_bytes;
-    reading->operations = 2 * std::pow(static_cast<double>(product.size), 3);
-    prober.Add(std::move(*reading));
-  }
-  return OkStatus();
+  return TimeAll(prober, Products(prober));
 }
 
 }  // namespace halyard::runtime
