@@ -6,8 +6,11 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 
 namespace halyard {
 
@@ -21,7 +24,16 @@ std::optional<Number> ParseNumber(std::string_view text) {
   return value;
 }
 
-// The same, and finite.
+// "NAME=N" with a name, which may hold a "=" too, and a whole number; nothing for anything else.
+inline std::optional<std::pair<std::string, int64_t>> ParseNamedNumber(std::string_view text) {
+  const size_t equals = text.rfind('=');
+  if (equals == 0 || equals == std::string_view::npos) return std::nullopt;
+  const std::optional<int64_t> value = ParseNumber<int64_t>(text.substr(equals + 1));
+  if (!value) return std::nullopt;
+  return std::pair(std::string(text.substr(0, equals)), *value);
+}
+
+// The same as ParseNumber, and finite.
 inline std::optional<double> ParseFinite(std::string_view text) {
   const std::optional<double> value = ParseNumber<double>(text);
   return value && std::isfinite(*value) ? value : std::nullopt;

@@ -15,8 +15,8 @@
 // OPTION is --schedules N, the number of them; --schedule RECORD, this one too, wherever it fits,
 // whether or not the model would offer it; --symbol NAME=N, an open size of the files (1 where it
 // is not given), which the kernels leave open; --all, every kernel, not only contractions, with
-// what the tuner would try; --check, results alone, without
-// times; or --library. Exits 4 where results differ.
+// what the tuner would try; --check, results alone, whose times are 0; or --library. Exits 4 where
+// results differ.
 //
 // With --library, products of the vendor's library (cuBLASLt) take part, as whole kernels: where
 // the library lacks a part of the epilogue, its product and our kernel for the rest are timed
@@ -40,6 +40,7 @@
 #include "base/float16.h"
 #include "base/gpu_image.h"
 #include "base/parallel.h"
+#include "base/parse_number.h"
 #include "bench/must.h"
 #include "compiler/codegen/cuda/emit.h"
 #include "compiler/codegen/spirv/emit.h"
@@ -603,11 +604,9 @@ int Main(int argc, char** argv) {
     } else if (option == "--schedule" && i + 1 < argc) {
       options.more.push_back(Must(schedule::ParseSchedule(argv[++i])));
     } else if (option == "--symbol" && i + 1 < argc) {
-      const std::string_view text = argv[++i];
-      const size_t at = std::min(text.find('='), text.size());
-      options.symbols.emplace(
-          text.substr(0, at),
-          std::atoll(std::string(text.substr(at).substr(text.size() > at)).c_str()));
+      const auto symbol = ParseNamedNumber(argv[++i]);
+      if (!symbol) Must(InvalidArgument("--symbol '{}' is not NAME=N.", argv[i]));
+      options.symbols[symbol->first] = symbol->second;
     } else if (option == "--all") {
       options.has_all = true;
     } else if (option == "--check") {

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "base/parse_number.h"
 #include "compiler/place/prediction.h"
 #include "runtime/compile.h"
 #include "runtime/instance.h"
@@ -252,10 +253,9 @@ int main(int argc, char** argv) {
     const std::string word = argv[i];
     const bool has_value = i + 1 < argc;
     if (word == "--symbol" && has_value) {
-      const std::string text = argv[++i];
-      const size_t equals = text.find('=');
-      if (equals == std::string::npos) return 1;
-      arguments.symbols[text.substr(0, equals)] = std::atoll(text.c_str() + equals + 1);
+      const auto symbol = halyard::ParseNamedNumber(argv[++i]);
+      if (!symbol) return 1;
+      arguments.symbols[symbol->first] = symbol->second;
     } else if (word == "--rounds" && has_value) {
       arguments.rounds = std::max(1, std::atoi(argv[++i]));
     } else if (word == "--rows" && has_value) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/parse_number.h"
 #include "compiler/plan/memory_plan.h"
 #include "runtime/compile.h"
 #include "runtime/instance.h"
@@ -101,10 +102,9 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     if (word == "--symbol" && i + 1 < argc) {
-      const std::string text = argv[++i];
-      const size_t equals = text.find('=');
-      if (equals == std::string::npos) return 1;
-      symbols[text.substr(0, equals)] = std::atoll(text.c_str() + equals + 1);
+      const auto symbol = halyard::ParseNamedNumber(argv[++i]);
+      if (!symbol) return 1;
+      symbols[symbol->first] = symbol->second;
     } else {
       models.push_back(word);
     }

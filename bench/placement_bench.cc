@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "base/parse_number.h"
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/pipeline/place_clusters.h"
 #include "compiler/place/plan.h"
@@ -418,7 +419,7 @@ Status ParseArguments(int argc, char** argv, Arguments* out) {
     }
     if (i + 1 == argc) return InvalidArgument("'{}' needs a value.", word);
     const std::string value = argv[++i];
-    const size_t equals = value.find('=');
+    const auto named = ParseNamedNumber(value);
     if (word == "--device") {
       for (size_t at = 0; at <= value.size();) {
         const size_t end = std::min(value.find(',', at), value.size());
@@ -427,12 +428,12 @@ Status ParseArguments(int argc, char** argv, Arguments* out) {
       }
     } else if (word == "--rounds") {
       out->rounds = std::max(1, std::atoi(value.c_str()));
-    } else if (equals == std::string::npos) {
+    } else if (!named) {
       return InvalidArgument("'{} {}' is not known.", word, value);
     } else if (word == "--symbol") {
-      out->symbols[value.substr(0, equals)] = std::atoll(value.c_str() + equals + 1);
+      out->symbols[named->first] = named->second;
     } else if (word == "--memory-cap") {
-      out->caps.push_back({value.substr(0, equals), std::atoll(value.c_str() + equals + 1)});
+      out->caps.push_back({named->first, named->second});
     } else {
       return InvalidArgument("'{} {}' is not known.", word, value);
     }

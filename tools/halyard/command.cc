@@ -238,16 +238,13 @@ std::map<std::string, int64_t> ParseShapes(const std::vector<std::string>& shape
       throw CommandError(kWrongUsage, "--shape '" + text +
                                           "' gives several sizes; each takes a --shape of its own");
     }
-    std::optional<int64_t> value;
-    if (equals != std::string::npos && equals > 0) {
-      value = ParseNumber<int64_t>(std::string_view(text).substr(equals + 1));
-    }
-    if (!value || *value < 0 || *value > kLargestSymbol) {
+    const auto shape = ParseNamedNumber(text);
+    if (!shape || shape->second < 0 || shape->second > kLargestSymbol) {
       throw CommandError(kWrongUsage,
                          "--shape '" + text + "' is not SYMBOL=N, N from 0 to 2^31 - 1");
     }
-    if (!out.emplace(text.substr(0, equals), *value).second) {
-      throw CommandError(kWrongUsage, "--shape gives '" + text.substr(0, equals) + "' twice");
+    if (!out.insert(*shape).second) {
+      throw CommandError(kWrongUsage, "--shape gives '" + shape->first + "' twice");
     }
   }
   return out;

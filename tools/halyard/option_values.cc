@@ -9,6 +9,26 @@
 #include "tools/halyard/format.h"
 
 namespace halyard::tools {
+namespace {
+
+// `bounds` in words of the message, `shown` of the help.
+template <typename Number>
+CLI::Validator IsWholeWithin(Number least, Number most, const std::string& bounds,
+                             const std::string& shown) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        const std::optional<Number> value = ParseNumber<Number>(text);
+        if (!value || *value < least || *value > most) {
+          return "'" + text + "' is not a whole number " + bounds;
+        }
+        text = std::to_string(*value);
+        return std::string();
+      },
+      shown);
+}
+
+}  // namespace
+
 CLI::Validator IsNumber(double least, double most, const std::string& what) {
   const std::string bounds = Format("from %.15g to %.15g", least, most);
   return CLI::Validator(
@@ -23,16 +43,7 @@ CLI::Validator IsNumber(double least, double most, const std::string& what) {
 
 CLI::Validator IsWhole(int64_t least, int64_t most) {
   const std::string bounds = "from " + std::to_string(least) + " to " + std::to_string(most);
-  return CLI::Validator(
-      [=](std::string& text) {
-        const std::optional<int64_t> value = ParseNumber<int64_t>(text);
-        if (!value || *value < least || *value > most) {
-          return "'" + text + "' is not a whole number " + bounds;
-        }
-        text = std::to_string(*value);
-        return std::string();
-      },
-      bounds);
+  return IsWholeWithin(least, most, bounds, bounds);
 }
 
 std::string IsTolerance(const std::string& text) {
@@ -40,16 +51,7 @@ std::string IsTolerance(const std::string& text) {
   return value && *value >= 0 ? "" : "'" + text + "' is not a number of at least 0";
 }
 
-CLI::Validator IsSeed() {
-  return CLI::Validator(
-      [](std::string& text) {
-        const std::optional<uint64_t> value = ParseNumber<uint64_t>(text);
-        if (!value) return "'" + text + "' is not a whole number from 0 to 2^64 - 1";
-        text = std::to_string(*value);
-        return std::string();
-      },
-      "");
-}
+CLI::Validator IsSeed() { return IsWholeWithin<uint64_t>(0, UINT64_MAX, "from 0 to 2^64 - 1", ""); }
 
 CLI::Validator IsOneOf(std::vector<std::string> words) {
   std::string list;

@@ -54,15 +54,9 @@ Status Run(const Arguments& arguments) {
   if (arguments.is_f16) request.options.precision = Precision::kF16;
   if (arguments.is_io_f16) request.options.io_precision = Precision::kF16;
   for (const std::string& text : arguments.symbols) {
-    const size_t equals = text.find('=');
-    std::optional<int64_t> value;
-    if (equals != 0 && equals != std::string::npos) {
-      value = ParseNumber<int64_t>(std::string_view(text).substr(equals + 1));
-    }
-    if (!value) {
-      return InvalidArgument("The symbol '{}' is not of the form NAME=NUMBER.", text);
-    }
-    request.options.symbol_values[text.substr(0, equals)] = *value;
+    const auto symbol = ParseNamedNumber(text);
+    if (!symbol) return InvalidArgument("The symbol '{}' is not of the form NAME=NUMBER.", text);
+    request.options.symbol_values[symbol->first] = symbol->second;
   }
   request.devices = {{"cpu:0", target, ""}};
   state.request = &request;
