@@ -61,12 +61,8 @@ std::vector<V> ImportIf(NodeContext& c) {
 // The first result of a loop's region, whether it goes on, where that is a constant.
 std::optional<bool> GoesOn(NodeContext& c, uint32_t region) {
   const graph::Module& module = c.b.module();
-  const graph::Value& condition = module.values[module.graphs[region].results[0]];
-  if (condition.producer == kNone) return std::nullopt;
-  const graph::Node& node = module.nodes[condition.producer];
-  if (node.constant == kNone) return std::nullopt;
-  const Result<Tensor> tensor = graph::ReadConstant(module.constants[node.constant]);
-  if (!tensor.ok() || tensor->elements() != 1) return std::nullopt;
+  const std::optional<Tensor> tensor = c.Known({&c, module.graphs[region].results[0]});
+  if (!tensor || tensor->elements() != 1) return std::nullopt;
   return graph::LoadInt(*tensor, 0) != 0;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lowering of resize and of transposed convolution: result elements that gather what the definition
 // spreads.
-#include <algorithm>
 #include <cmath>
 
+#include "compiler/graph/builder.h"
 #include "compiler/graph/tensor.h"
 #include "compiler/loop/index_map.h"
 #include "compiler/loop/lower_ops.h"
@@ -152,16 +152,10 @@ bool HasInfinities(const graph::Module& module, graph::ValueId value) {
   if (producer == graph::kNone || module.nodes[producer].op->name != "constant") return false;
   const graph::Constant& constant = module.constants[module.nodes[producer].constant];
   if (constant.bytes == nullptr) return false;
-  const int64_t width = BitWidth(constant.dtype) / 8;
-  graph::Tensor part{constant.dtype, {}, {}};
-  for (int64_t at = 0; at < constant.bytes->size_bytes(); at += int64_t{1} << 16) {
-    part.bytes.resize(
-        static_cast<size_t>(std::min(int64_t{1} << 16, constant.bytes->size_bytes() - at)));
-    if (!constant.bytes->Read(at, part.bytes).ok()) return false;
-    part.dims = {static_cast<int64_t>(part.bytes.size()) / width};
-    for (int64_t i = 0; i < part.dims[0]; ++i) {
-      if (!std::isfinite(graph::LoadFloat(part, i))) return true;
-    }
+  const Result<graph::Tensor> tensor = graph::ReadConstant(constant);
+  if (!tensor.ok()) return false;
+  for (int64_t i = 0; i < tensor->elements(); ++i) {
+    if (!std::isfinite(graph::LoadFloat(*tensor, i))) return true;
   }
   return false;
 }
