@@ -98,9 +98,13 @@ class MatmulMerger {
           added += module_.graphs[graph].nodes.size() - before;
           if (records == nullptr) continue;
           MergedMatmul& record = records->emplace_back();
+          const bool has_bias = AllHaveBias(members);
           for (const Member& member : members) {
             record.nodes.push_back(module_.nodes[member.matmul].name);
             record.columns += member.columns;
+            if (has_bias) {
+              record.sums.push_back(module_.nodes[module_.values[member.end].producer].name);
+            }
           }
         }
       }
@@ -177,6 +181,11 @@ class MatmulMerger {
     member.end = add.results[0];
   }
 
+  static bool AllHaveBias(const std::vector<Member>& members) {
+    return std::all_of(members.begin(), members.end(),
+                       [](const Member& member) { return member.bias != kNone; });
+  }
+
   // Constants side by side along their last axis; along the first where `rows` is 1 for all.
   Result<ValueId> Concat(const std::vector<ConstantId>& constants, int64_t rows,
                          std::vector<int64_t> dims) {
@@ -197,8 +206,7 @@ class MatmulMerger {
   Status Merge(const std::vector<Member>& members, std::vector<ValueId>& replacement) {
     const Node first = module_.nodes[members[0].matmul];
     const bool is_transposed = IntOr(first, "transpose_b", 0) != 0;
-    const bool has_bias = std::all_of(members.begin(), members.end(),
-                                      [](const Member& member) { return member.bias != kNone; });
+    const bool has_bias = AllHaveBias(members);
     const std::vector<int64_t> weight_dims = module_.constants[members[0].weight].dims;
     int64_t total = 0;
     std::vector<ConstantId> weights, biases;

@@ -55,10 +55,12 @@ Status FuseAttentionAndTell(Module& module, std::vector<FusedAttention>* records
 // graph_merge_matmul.cc: products of one value with constant matrices become one product, read
 // through slices. After attention is found, since only what templates read is merged.
 Status MergeMatmuls(Module& module);
-// The same, telling which nodes became one, each with the columns of the merged matrix. `wishes`
+// The same, telling which nodes became one, each with the columns of the merged matrix, and which
+// additions went into it. The product has the first one's name, its slices those of all. `wishes`
 // has a text per node of the module, or is empty: products of different texts stay apart.
 struct MergedMatmul {
   std::vector<std::string> nodes;
+  std::vector<std::string> sums;
   int64_t columns = 0;
 };
 Status MergeMatmulsAndTell(Module& module, std::span<const std::string> wishes,

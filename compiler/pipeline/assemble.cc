@@ -15,6 +15,7 @@
 #include "compiler/ops/op_def.h"
 #include "compiler/pipeline/canonical_kernel.h"
 #include "compiler/pipeline/filled_work.h"
+#include "compiler/pipeline/node_fates.h"
 #include "compiler/pipeline/predictions.h"
 #include "compiler/plan/block_order.h"
 #include "compiler/plan/entry_memory.h"
@@ -58,6 +59,7 @@ class Assembler {
     }
     HY_TRY(CopyRemainingResults());
     if (entry_.blocks.empty()) NewBlock(spare_, 0);
+    RecordHomes(state_);
     RecordPredictions(state_);
     const size_t dominated = plan::RemoveDominatedWaits(entry_.blocks);
     RecordQueues(dominated);
@@ -424,19 +426,10 @@ class Assembler {
     uses_[block_].back().push_back({range, reads, writes});
   }
 
-  // Where a node of the model is, and with it those that became parts of it.
-  void RecordNode(const std::string& node, const std::string& where) {
-    state_.Record("node", node, where);
-    for (const auto& [part, whole] : state_.part_of) {
-      if (whole == node) state_.Record("node", part, where);
-    }
-  }
-
   Status AddInterpreted(const Segment& segment) {
     const graph::Node& node = module_.nodes[segment.interpreted_node];
     Command& command =
         AddCommand(CommandKind::kInterpret, fmt::format("interpret {}", node.op->name));
-    RecordNode(node.name, "in the interpreter");
     HY_ASSIGN(command.interpret_text, graph::PrintNodeModule(module_, segment.interpreted_node));
     for (ValueId operand : node.operands) {
       if (operand == kNone) continue;
@@ -487,9 +480,6 @@ class Assembler {
     for (size_t i = 0; i < segment.kernels.size(); ++i) {
       const schedule::ScheduledKernel& scheduled = segment.kernels[i];
       const loop::Kernel& loop_kernel = function.kernels[i];
-      for (const std::string& node : loop_kernel.nodes) {
-        RecordNode(node, fmt::format("in dispatch '{}'", loop_kernel.name));
-      }
       RecordWork(segment, static_cast<uint32_t>(i));
       HY_TRY(GuardLoops(scheduled, loop_kernel.name, segment.device));
       std::vector<uint32_t> workspaces;

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/pipeline/node_fates.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <vector>
+
+#include "compiler/ops/op_def.h"
 
 namespace halyard::pipeline {
 namespace {
@@ -10,6 +15,10 @@ using graph::NodeId;
 
 bool IsNamed(const graph::Node& node) {
   return !node.name.empty() && node.constant == graph::kNone;
+}
+
+bool Contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 // The names of the nodes that the results need, those inside regions included.
@@ -60,11 +69,58 @@ void NodeFates::Record(CompileState& state) const {
   std::erase_if(state.part_of, [&](const auto& part) {
     return !gone_.contains(part.first) || gone_.contains(part.second);
   });
+  std::erase_if(state.merged_products, [&](const auto& one) { return gone_.contains(one.first); });
+  std::set<std::string> merged;
+  for (const auto& [product, parts] : state.merged_products) {
+    merged.insert(parts.begin(), parts.end());
+  }
   for (const auto& [name, pass] : gone_) {
-    if (state.part_of.contains(name)) continue;
+    if (state.part_of.contains(name) || merged.contains(name)) continue;
     state.Record(
         "node", name,
         pass.empty() ? "gone: no result needs it" : fmt::format("gone after pass '{}'", pass));
+  }
+}
+
+void RecordHomes(CompileState& state) {
+  struct Home {
+    std::vector<std::string> names;
+    std::string text;
+    bool is_product = false;
+  };
+  std::vector<Home> homes;  // in execution order
+  for (const Segment& segment : state.segments) {
+    if (segment.is_interpreted) {
+      const graph::Node& node = state.module.nodes[segment.interpreted_node];
+      homes.push_back({{node.name}, "in the interpreter", node.op->name == "matmul"});
+      continue;
+    }
+    for (const loop::Kernel& kernel : segment.function.kernels) {
+      homes.push_back({kernel.nodes, fmt::format("in dispatch '{}'", kernel.name),
+                       kernel.template_kind == loop::TemplateKind::kContraction});
+    }
+  }
+  for (const auto& [product, parts] : state.merged_products) {
+    // Slices of the product have its name, too, and kernels that read them; they come behind it.
+    const auto computes = [&product](const Home& home) {
+      return home.is_product && Contains(home.names, product);
+    };
+    auto home = std::find_if(homes.begin(), homes.end(), [&](const Home& one) {
+      return computes(one) && one.names.front() == product;
+    });
+    if (home == homes.end()) home = std::find_if(homes.begin(), homes.end(), computes);
+    if (home == homes.end()) continue;
+    for (const std::string& part : parts) {
+      if (!part.empty() && !Contains(home->names, part)) home->names.push_back(part);
+    }
+  }
+  for (const Home& home : homes) {
+    for (const std::string& name : home.names) {
+      state.Record("node", name, home.text);
+      for (const auto& [part, whole] : state.part_of) {
+        if (whole == name) state.Record("node", part, home.text);
+      }
+    }
   }
 }
 

@@ -28,4 +28,8 @@ class NodeFates {
   std::map<std::string, std::string, std::less<>> gone_;  // name -> pass; empty: never needed
 };
 
+// One `node` record for each place that computes a node: a dispatch or the interpreter. With a node
+// those that became parts of it are recorded, and with a merged product all that went into it.
+void RecordHomes(CompileState& state);
+
 }  // namespace halyard::pipeline

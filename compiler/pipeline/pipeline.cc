@@ -205,6 +205,9 @@ Status MergeMatmuls(CompileState& state) {
     state.Record("fusion", one.nodes[0],
                  fmt::format("The products '{}' of one value are one with {} columns.",
                              fmt::join(one.nodes, "', '"), one.columns));
+    std::vector<std::string>& parts = state.merged_products[one.nodes[0]];
+    parts.insert(parts.end(), one.nodes.begin() + 1, one.nodes.end());
+    parts.insert(parts.end(), one.sums.begin(), one.sums.end());
   }
   return OkStatus();
 }

@@ -204,7 +204,11 @@ class ProblemMaker {
     item.work = works_[index];
     item.key = keys_[index];
     for (const NodeId id : nodes) {
-      if (!module_.nodes[id].name.empty()) item.nodes.push_back(module_.nodes[id].name);
+      const Node& node = module_.nodes[id];
+      if (!node.name.empty()) item.nodes.push_back(node.name);
+      const auto merged = state_.merged_products.find(node.name);
+      if (node.op->name != "matmul" || merged == state_.merged_products.end()) continue;
+      item.nodes.insert(item.nodes.end(), merged->second.begin(), merged->second.end());
     }
     // Named by its template, or by its first node.
     NodeId main = nodes.front();

@@ -92,6 +92,9 @@ struct CompileState {
   // Names of nodes that became part of another one, with that one's name; after `fuse-attention`,
   // and when Graph IR ends without those that are nodes still.
   std::map<std::string, std::string> part_of;
+  // Per name of a merged product the other products and the additions in it, whose slices may be
+  // nodes elsewhere; after `merge-matmuls`.
+  std::map<std::string, std::vector<std::string>> merged_products;
 
   // Of the pass that runs, `done` of `count` equal pieces; any thread.
   void Advance(size_t done, size_t count) const {

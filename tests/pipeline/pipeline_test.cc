@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "compiler/pipeline/parse_state.h"
@@ -88,7 +89,8 @@ TEST(PipelineTest, EveryNodeHasAFate) {
 
 // Attention computes what it was made of: those nodes are not gone, they are where it is.
 TEST(PipelineTest, PartsOfAttentionAreWhereItIs) {
-  const auto program = CompileText(R"(graph main(%q: f32[1, 2, 4, 8], %k: f32[1, 2, 8, 5], %v: f32[1, 2, 5, 8]) -> (%y) {
+  const auto program = CompileText(
+      R"(graph main(%q: f32[1, 2, 4, 8], %k: f32[1, 2, 8, 5], %v: f32[1, 2, 5, 8]) -> (%y) {
   %product = matmul %q, %k : f32[1, 2, 4, 5] "scores"
   %top = reduce_max %product {axes = [3], keep_dims = 1} : f32[1, 2, 4, 1] "softmax"
   %tops = broadcast %top {shape = [1, 2, 4, 5]} : f32[1, 2, 4, 5] "softmax"
@@ -109,6 +111,40 @@ TEST(PipelineTest, PartsOfAttentionAreWhereItIs) {
   EXPECT_TRUE(fates["attend"].begin()->starts_with("in dispatch"));
   EXPECT_EQ(fates["scores"], fates["attend"]);
   EXPECT_EQ(fates["softmax"], fates["attend"]);
+}
+
+// A product that became a part of a merged one is where that runs, its slice where it is read, and
+// the additions that went into the product are there, too.
+TEST(PipelineTest, MergedProductsAreWhereTheirProductIs) {
+  const auto program = CompileText(R"(graph main(%x: f32[n, 8]) -> (%s, %t) {
+  %w = constant f32[8, 2]{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
+  %v = constant f32[8, 2]{5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+  %b = constant f32[2]{1, 2}
+  %c = constant f32[2]{3, 4}
+  %q = matmul %x, %w : f32[n, 2] "query"
+  %bs = broadcast %b {shape = [n, 2]} : f32[n, 2] "query_bias"
+  %qb = add %q, %bs : f32[n, 2] "query_bias"
+  %k = matmul %x, %v : f32[n, 2] "key"
+  %cs = broadcast %c {shape = [n, 2]} : f32[n, 2] "key_bias"
+  %kb = add %k, %cs : f32[n, 2] "key_bias"
+  %s = matmul %qb, %kb {transpose_a = 0, transpose_b = 1} : f32[n, n] "scores"
+  %t = matmul %kb, %qb {transpose_a = 0, transpose_b = 1} : f32[n, n] "turned"
+}
+)");
+  ASSERT_TRUE(program.ok()) << program.status().ToString();
+  std::map<std::string, std::multiset<std::string>> fates;
+  for (const program::Record& record : program->records) {
+    if (record.kind == "node") fates[record.subject].insert(record.text);
+  }
+  const std::string product = "in dispatch 'query'";
+  EXPECT_EQ(program->entries[0].blocks[0].commands[0].label, "query");
+  EXPECT_EQ(fates["key"].count(product), 1u);
+  EXPECT_EQ(fates["query"].count(product), 1u);
+  EXPECT_THAT(fates["key_bias"], ElementsAre(product));
+  EXPECT_THAT(fates["query_bias"], ElementsAre(product));
+  EXPECT_THAT(fates["key"],
+              testing::IsSupersetOf({"in dispatch 'scores'", "in dispatch 'turned'"}));
+  EXPECT_EQ(fates["scores"].count(product) + fates["turned"].count(product), 0u);
 }
 
 // And of every weight its type and readers.
