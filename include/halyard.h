@@ -584,7 +584,8 @@ typedef struct hy_compile_desc {
   hy_struct_type type;
   const void* next;
   /* Exactly one source. */
-  hy_string onnx_path;           /* an ONNX file; external data lies in its folder */
+  hy_string onnx_path;           /* an ONNX file; external data lies in its folder, or beside the
+                                  * file that it is a link to */
   const void* onnx_data;         /* ONNX bytes; the library copies them */
   size_t onnx_size_bytes;
   hy_string external_folder;     /* of external data for onnx_data; empty: there is none */

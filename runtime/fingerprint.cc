@@ -40,8 +40,9 @@ void FindLocations(std::string_view bytes, std::set<std::string>& out) {
   }
 }
 
+// What the importer does not refuse by its text: dots inside a name are no way out.
 bool IsInsideFolder(const std::string& path) {
-  return path[0] != '/' && path.find("..") == std::string::npos &&
+  return path[0] != '/' && ("/" + path + "/").find("/../") == std::string::npos &&
          path.find('\0') == std::string::npos;
 }
 

@@ -39,7 +39,7 @@ Status WhyNoModel(const graph::ByteSource& source, const Status& failure) {
 }
 
 Result<graph::Module> Import(std::shared_ptr<const graph::ByteSource> source,
-                             const std::string& label, const std::string& folder,
+                             const std::string& label, ExternalFiles external,
                              const ImportOptions& options, ImportReport* report) {
   ImportReport ignored;
   ImportReport& filled = report != nullptr ? *report : ignored;
@@ -48,7 +48,7 @@ Result<graph::Module> Import(std::shared_ptr<const graph::ByteSource> source,
     auto read = ReadModel(*source, options.limits);
     if (!read.ok() || read->graph == nullptr) return WhyNoModel(*source, read.status());
     const ModelProto model = std::move(read).value();
-    Importer importer(model, source, folder, options, filled);
+    Importer importer(model, source, std::move(external), options, filled);
     return importer.Run();
   });
   if (imported.ok()) return imported;
@@ -66,14 +66,14 @@ Result<graph::Module> ImportOnnxFile(const std::string& path, const ImportOption
     const size_t slash = path.rfind('/');
     folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
   }
-  return Import(std::move(source), path, folder, options, report);
+  return Import(std::move(source), path, ExternalFiles(folder, path), options, report);
 }
 
 Result<graph::Module> ImportOnnxBytes(std::span<const uint8_t> bytes, const ImportOptions& options,
                                       ImportReport* report, std::shared_ptr<const void> keep_alive,
                                       const std::string& label) {
   return Import(graph::BorrowBytes(bytes, std::move(keep_alive)), label,
-                options.external_data_folder, options, report);
+                ExternalFiles(options.external_data_folder), options, report);
 }
 
 std::span<const ImportTable> AllImportTables() {
@@ -171,7 +171,10 @@ std::string FormatSupportedOps() {
       "with the node, the value and what it must be below. Negative ones count from the end where "
       "ONNX says so (Gather, Scatter and their kin); lengths, `batch_indices`, `position_ids`, "
       "`write_indices`, indices of MaxUnpool and targets of losses must lie in range as they "
-      "are.\n\n";
+      "are.\n\n"
+      "External data lies below the folder of the model; where the model's file is a link, also in "
+      "the folder that this leads to, as caches of downloads hold models "
+      "([decision 35](decisions/0035-links-to-external-data.md)).\n\n";
   for (const ImportTable& table : AllImportTables()) {
     out += fmt::format("## {}{}{}\n\n| op | opset | limits |\n|---|---|---|\n", table.family,
                        table.domain.empty() ? "" : ", domain ", table.domain);

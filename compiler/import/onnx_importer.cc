@@ -94,10 +94,10 @@ std::string FormatDeclared(const TensorShapeProto& shape) {
 }  // namespace
 
 Importer::Importer(const ModelProto& model, std::shared_ptr<const graph::ByteSource> file,
-                   std::string external_folder, const ImportOptions& options, ImportReport& report)
+                   ExternalFiles external, const ImportOptions& options, ImportReport& report)
     : model_(model),
       file_(std::move(file)),
-      external_(std::move(external_folder)),
+      external_(std::move(external)),
       options_(options),
       report_(report) {}
 

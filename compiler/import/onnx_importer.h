@@ -24,7 +24,7 @@ namespace halyard::onnx {
 class Importer {
  public:
   Importer(const ModelProto& model, std::shared_ptr<const graph::ByteSource> file,
-           std::string external_folder, const ImportOptions& options, ImportReport& report);
+           ExternalFiles external, const ImportOptions& options, ImportReport& report);
 
   // Builds the whole module; the failure is one sentence without the file name.
   Result<graph::Module> Run();

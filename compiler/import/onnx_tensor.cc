@@ -3,6 +3,7 @@
 #include "compiler/import/onnx_tensor.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -80,6 +81,14 @@ Result<std::string> RealPath(const std::string& path) {
   std::string out(resolved);
   std::free(resolved);
   return out;
+}
+
+// The folder, with its '/', of the file that a link leads to; empty where the path is no link.
+std::string FolderBehindLink(const std::string& path) {
+  struct stat status = {};
+  if (path.empty() || ::lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return "";
+  const Result<std::string> target = RealPath(path);
+  return target.ok() ? target->substr(0, target->rfind('/') + 1) : "";
 }
 
 Result<int64_t> ParseSize(std::string_view what, const StringStringEntryProto& entry) {
@@ -230,14 +239,22 @@ Result<std::shared_ptr<const ByteSource>> ExternalFiles::Open(const std::string&
   if (!target.ok()) {
     return NotFound("External data file '{}' is not in the folder of the model.", shown);
   }
-  const std::string prefix = folder == "/" ? folder : folder + "/";
-  if (target->compare(0, prefix.size(), prefix) != 0) {
-    return InvalidArgument(
-        "External data location '{}' is a link that leaves the folder of the model.", shown);
+  std::string base = folder == "/" ? folder : folder + "/";
+  if (target->compare(0, base.size(), base) != 0) {
+    base = target->substr(0, target->rfind('/') + 1);
+    if (const std::string models = FolderBehindLink(model_); base != models) {
+      return InvalidArgument(
+          "External data location '{}' is a link that leaves the folder of the model{}.", shown,
+          models.empty() ? "; it could lead out only if the model's file were a link into the same "
+                           "folder"
+                         : fmt::format(" and leads elsewhere than to '{}', where the link to the "
+                                       "model leads",
+                                       Printable(models)));
+    }
   }
   // Opened step by step without following links, so that nothing can be swapped in after the check.
-  Descriptor current(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  const std::string relative = target->substr(prefix.size());
+  Descriptor current(::open(base.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const std::string relative = target->substr(base.size());
   for (size_t start = 0; start < relative.size() && current.value >= 0;) {
     const size_t end = std::min(relative.find('/', start), relative.size());
     const bool is_last = end == relative.size();

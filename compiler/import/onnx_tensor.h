@@ -25,17 +25,20 @@ Result<DType> DTypeOf(int64_t tensor_data_type);
 std::string FormatTensorDataType(int64_t tensor_data_type);
 
 // The files with external data of one model. A location is a relative path below the folder,
-// without
-// `..`; whatever symbolic links it passes through, the file it names must lie inside the folder.
+// without `..`. Whatever symbolic links it passes through, the file it names must lie inside the
+// folder or, where the model's own file is a link, beside what that leads to: a cache that keeps
+// files by their hashes shows a model as links into one folder (decision 35).
 class ExternalFiles {
  public:
-  // An empty folder: external data is refused.
-  explicit ExternalFiles(std::string folder) : folder_(std::move(folder)) {}
+  // An empty folder: external data is refused. `model` is the path of the model's file; empty: it
+  // is none.
+  explicit ExternalFiles(std::string folder, std::string model = "")
+      : folder_(std::move(folder)), model_(std::move(model)) {}
   // Opens a file once and remembers it.
   Result<std::shared_ptr<const graph::ByteSource>> Open(const std::string& location);
 
  private:
-  std::string folder_;
+  std::string folder_, model_;
   std::map<std::string, std::shared_ptr<const graph::ByteSource>> opened_;
 };
 

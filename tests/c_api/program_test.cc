@@ -127,6 +127,14 @@ TEST_F(CApiProgramTest, ExternalDataIsPartOfTheKey) {
   Write("w.bytes", "two");
   CompileFile(instance, model);
   EXPECT_EQ(CompileCount(), 2u);
+  // Dots in a name lead nowhere.
+  const std::string dots =
+      Write("dots.onnx", std::string("copy \x0a\x08location\x12\x08w..bytes", 26));
+  Write("w..bytes", "one");
+  CompileFile(instance, dots);
+  Write("w..bytes", "two");
+  CompileFile(instance, dots);
+  EXPECT_EQ(CompileCount(), 4u);
 }
 
 TEST_F(CApiProgramTest, CorruptedEntriesAreMadeAgain) {

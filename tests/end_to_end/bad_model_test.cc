@@ -107,6 +107,18 @@ TEST_F(BadModel, ExternalDataStaysInTheFolder) {
   ExpectModelRefused(external("link"), HY_INVALID_ARGUMENT, "link");
   std::filesystem::create_directory_symlink(testing::TempDir(), Path("folder"));
   ExpectModelRefused(external("folder/" + name), HY_INVALID_ARGUMENT, "folder");
+  // Links into one folder, which caches make of the files of a model.
+  std::filesystem::create_directory(Path("blobs"));
+  std::filesystem::create_directory(Path("snapshot"));
+  Write("blobs/1a", external("weights").str());
+  Write("blobs/2b", weights);
+  std::filesystem::create_symlink("../blobs/1a", Path("snapshot/model.onnx"));
+  std::filesystem::create_symlink("../blobs/2b", Path("snapshot/weights"));
+  EXPECT_NO_THROW(CompileFile(Path("snapshot/model.onnx")));
+  std::filesystem::remove(Path("snapshot/weights"));
+  Write("elsewhere", std::string(24, '\2'));
+  std::filesystem::create_symlink("../elsewhere", Path("snapshot/weights"));
+  ExpectRefused("snapshot/model.onnx", HY_INVALID_ARGUMENT, "where the link to the model leads");
   ExpectModelRefused(external("missing"), HY_NOT_FOUND, "missing");
   Write("inside", "short");
   ExpectModelRefused(external("inside"), HY_OUT_OF_RANGE, "'inside', which has 5 bytes");

@@ -87,6 +87,18 @@ TEST_F(CommandTest, NothingReplacesExternalData) {
   std::filesystem::create_symlink("../blob", folder_ + "/models/data/weights");
   ExpectError(Run("compile models/copy.onnx -o models/data/weights"), 1, "is data of the model");
   EXPECT_EQ(Read("models/blob"), "2");
+  // A model and its data that are links into one folder.
+  Write("blobs/1a", "copy other");
+  Write("blobs/2b", "4");
+  Write("blobs/3c", "5");
+  std::filesystem::create_directory(folder_ + "/snapshot");
+  std::filesystem::create_symlink("../blobs/1a", folder_ + "/snapshot/copy.onnx");
+  std::filesystem::create_symlink("../blobs/2b", folder_ + "/snapshot/other");
+  for (const char* output : {"blobs/2b", "snapshot/other"}) {
+    ExpectError(Run("compile snapshot/copy.onnx -o " + std::string(output)), 1,
+                "'" + std::string(output) + "' is data of the model 'snapshot/copy.onnx'");
+  }
+  EXPECT_EQ(Read("blobs/2b"), "4");
   // A file of that name that the model does not mean.
   Write("models/plain.onnx", "copy");
   Run("compile models/plain.onnx -o models/weights");

@@ -93,10 +93,30 @@ void KeepApartFromData(const std::vector<NamedFile>& outputs, const std::string&
   for (const NamedFile& output : outputs) {
     if (output.path.empty() || !fs::is_regular_file(output.path, error)) continue;
     const std::string place = place_in(folder, output.path);
-    if (place.empty() || place.starts_with("..")) continue;
-    if (!fs::is_regular_file(model, error) || !HasText(model, place)) continue;
-    throw CommandError(kWrongUsage, output.name + " '" + output.path + "' is data of the model '" +
-                                        model + "', which stays as it is");
+    std::vector<std::string> places = {place};
+    if (place.empty() || place.starts_with("..")) {
+      // Beside what the model is a link to, data is what links beside the model lead to.
+      places.clear();
+      if (!fs::is_symlink(fs::symlink_status(model, error))) continue;
+      if (fs::canonical(model, error).parent_path() !=
+          fs::canonical(output.path, error).parent_path()) {
+        continue;
+      }
+      for (fs::directory_iterator it(folder, error), end; !error && it != end;
+           it.increment(error)) {
+        std::error_code none;  // as of a link to nothing
+        if (fs::equivalent(it->path(), output.path, none)) {
+          places.push_back(it->path().filename().string());
+        }
+      }
+    }
+    if (!fs::is_regular_file(model, error)) continue;
+    for (const std::string& name : places) {
+      if (!HasText(model, name)) continue;
+      throw CommandError(kWrongUsage, output.name + " '" + output.path +
+                                          "' is data of the model '" + model +
+                                          "', which stays as it is");
+    }
   }
 }
 

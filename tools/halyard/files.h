@@ -21,7 +21,8 @@ struct NamedFile {
 void KeepApart(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs);
 
 // Throws CommandError (wrong usage) where one of `outputs` is a file below the model's folder that
-// the model names, as it does with its external data.
+// the model names, as it does with its external data, or what such a file links to beside that of
+// the model's own link.
 void KeepApartFromData(const std::vector<NamedFile>& outputs, const std::string& model);
 
 // Throws CommandError (the system failed) where one of `outputs` cannot be written, before long

@@ -131,9 +131,10 @@ class ExternalData : public ::testing::Test {
     t.Sub(13, Message().Text(1, "location").Text(2, location));
     t.Sub(13, Message().Text(1, "offset").Text(2, offset));
     if (!length.empty()) t.Sub(13, Message().Text(1, "length").Text(2, length));
-    ExternalFiles files((root_ / "model").string());
+    ExternalFiles files((root_ / "model").string(), model_);
     return Resolve(t, &files);
   }
+  std::string model_;  // the path of the model's file; empty: it is bytes
   std::filesystem::path root_;
 };
 
@@ -160,7 +161,8 @@ TEST_F(ExternalData, IsRefusedElsewhere) {
       {"weights/../../secret.bin", "0", "8",
        "External data location 'weights/../../secret.bin' leaves the folder of the model."},
       {"out.bin", "0", "8",
-       "External data location 'out.bin' is a link that leaves the folder of the model."},
+       "External data location 'out.bin' is a link that leaves the folder of the model; it could "
+       "lead out only if the model's file were a link into the same folder."},
       {"gone.bin", "0", "8", "External data file 'gone.bin' is not in the folder of the model."},
       {"weights", "0", "8", "'weights' is not a regular file."},
       {"weights/w.bin", "12", "8",
@@ -178,6 +180,51 @@ TEST_F(ExternalData, IsRefusedElsewhere) {
     const auto tensor = Read(test.location, test.offset, test.length);
     ASSERT_FALSE(tensor.ok()) << test.location;
     EXPECT_EQ(tensor.status().message(), test.message);
+  }
+}
+
+// As a cache that keeps files by their hashes holds a model: all its files are links into one
+// folder.
+TEST_F(ExternalData, IsALinkWhereTheModelIsALinkIntoTheSameFolder) {
+  const std::filesystem::path blobs = root_ / "blobs", model = root_ / "model";
+  std::filesystem::create_directories(blobs / "inner");
+  for (const char* name : {"1a", "2b", "inner/3c"})
+    std::ofstream(blobs / name, std::ios::binary) << "0123456789abcdef";
+  std::filesystem::create_symlink("../blobs/2b", model / "model.onnx_data");
+  std::filesystem::create_symlink("../../blobs/2b", model / "weights" / "far.bin");
+  std::filesystem::create_symlink("../blobs/inner/3c", model / "deep.bin");
+  std::filesystem::create_directory_symlink("../blobs", model / "folder");
+  std::filesystem::create_symlink("../blobs/1a", model / "linked.onnx");
+  std::filesystem::create_symlink("linked.onnx", model / "twice.onnx");
+  std::filesystem::create_directory_symlink("model", root_ / "main");
+  std::ofstream(model / "real.onnx") << "";
+  for (const char* path : {"model/linked.onnx", "model/twice.onnx", "main/linked.onnx"}) {
+    model_ = (root_ / path).string();
+    for (const char* location : {"model.onnx_data", "weights/far.bin", "folder/2b", "in.bin"}) {
+      const std::vector<uint8_t> bytes = BytesOf(Read(location));
+      EXPECT_EQ(std::string(bytes.begin(), bytes.end()), "456789ab") << path << ' ' << location;
+    }
+    EXPECT_EQ(Read("../blobs/2b").status().message(),
+              "External data location '../blobs/2b' leaves the folder of the model.");
+    for (const char* location : {"out.bin", "deep.bin"}) {
+      const auto refused = Read(location);
+      ASSERT_FALSE(refused.ok()) << path << ' ' << location;
+      EXPECT_EQ(
+          refused.status().message(),
+          std::string("External data location '") + location +
+              "' is a link that leaves the folder of the model and leads elsewhere than to '" +
+              std::filesystem::canonical(blobs).string() +
+              "/', where the link to the model leads.");
+    }
+  }
+  for (const char* path : {"model/real.onnx", "model/gone.onnx"}) {
+    model_ = (root_ / path).string();
+    const auto refused = Read("model.onnx_data");
+    ASSERT_FALSE(refused.ok()) << path;
+    EXPECT_EQ(
+        refused.status().message(),
+        "External data location 'model.onnx_data' is a link that leaves the folder of the "
+        "model; it could lead out only if the model's file were a link into the same folder.");
   }
 }
 
