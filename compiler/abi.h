@@ -81,7 +81,10 @@ enum class Precision : uint8_t {
 };
 
 struct CompileOptions {
-  bool tune = true;              // race schedules through the measurer
+  bool tune = true;  // race schedules through the measurer
+  // Generated kernels that a race has at most; 0: as many as are worth their compile time. The
+  // winner of a race with fewer is remembered for such races alone.
+  size_t most_raced = 0;
   bool fast_reductions = false;  // allow splits whose order depends on the thread count
   bool allow_fallback = true;    // unsupported ops run in the interpreter, each reported
   // Products of a vendor's library (cuBLASLt) race against generated kernels. Needs `tune`.

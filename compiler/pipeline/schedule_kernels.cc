@@ -45,6 +45,7 @@ struct Race {
   std::string name;     // of the kernel
   uint32_t kernel = 0;  // of the function
   uint32_t device = 0;
+  uint64_t stored_as = 0;           // the key of its winner
   std::optional<uint64_t> cluster;  // whose time this is
   std::vector<ScheduledKernel> candidates;
   std::vector<std::shared_ptr<const std::vector<uint8_t>>> images;  // null: does not compile,
@@ -270,13 +271,33 @@ class Chooser {
     return key;
   }
 
+  // Generated kernels of a race.
+  size_t MostRacedOn(uint32_t device) const {
+    const size_t most = TargetOf(device).kind == TargetKind::kCpu ? kMostRaced : kMostRacedOnGpu;
+    const size_t wanted = state_.request->options.most_raced;
+    return wanted > 0 ? std::min(most, wanted) : most;
+  }
+
+  // Whether its race has fewer candidates than one that does not ask for so few.
+  bool IsShort(const Item& item) const {
+    return state_.request->options.most_raced > 0 && !item.is_of_library &&
+           item.records.size() > MostRacedOn(item.key.first);
+  }
+
+  uint64_t ShortKeyOf(const Item& item) const {
+    return HashCombine(item.key.second, MostRacedOn(item.key.first));
+  }
+
   void FindEarlierChoices() {
     for (const Item& item : items_) {
       if (item.records.size() + item.library_records.size() < 2 || choices_.count(item.key)) {
         continue;
       }
       const auto [device, hash] = item.key;
-      const auto cached = state_.request->measurer->FindChoice(device, hash);
+      auto cached = state_.request->measurer->FindChoice(device, hash);
+      if (!cached && IsShort(item)) {
+        cached = state_.request->measurer->FindChoice(device, ShortKeyOf(item));
+      }
       if (!cached) continue;
       const Result<ScheduleRecord> record = schedule::ParseSchedule(*cached);
       // A record of another build that no longer fits is no choice.
@@ -368,9 +389,10 @@ class Chooser {
       race.name = item.segment->function.kernels[item.kernel].name;
       race.kernel = item.kernel;
       race.device = device;
-      race.cluster = item.cluster;
+      race.stored_as = IsShort(item) ? ShortKeyOf(item) : item.key.second;
+      if (!IsShort(item)) race.cluster = item.cluster;
       if (!item.is_of_library) race.candidates.push_back(item.first);
-      const size_t most = TargetOf(device).kind == TargetKind::kCpu ? kMostRaced : kMostRacedOnGpu;
+      const size_t most = MostRacedOn(device);
       for (size_t i = 1; i < item.records.size() && i < most && !item.is_of_library; ++i) {
         HY_ASSIGN(ScheduledKernel next, schedule::BuildKernel(item.segment->function, item.kernel,
                                                               item.records[i], TargetOf(device)));
@@ -532,7 +554,7 @@ class Chooser {
                                                 : "is refused by the device"),
         race.images[best], seconds[best]};
     const std::string schedule = schedule::FormatSchedule(race.candidates[best].record);
-    state_.request->measurer->StoreChoice(race.device, key.second, schedule, seconds[best]);
+    state_.request->measurer->StoreChoice(race.device, race.stored_as, schedule, seconds[best]);
     if (race.cluster) {
       state_.request->measurer->StoreChoice(race.device, *race.cluster,
                                             place::FormatClusterTime({seconds[best], schedule}),

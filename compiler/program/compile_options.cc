@@ -10,6 +10,7 @@ uint64_t CompileOptions::Hash() const {
       fmt::format("{}|{}|{}|{}|{}|{}", tune, fast_reductions, allow_fallback, vendor_libraries,
                   static_cast<int>(precision), static_cast<int>(io_precision));
   if (only_vendor_libraries) text += "|alone";
+  if (most_raced > 0) text += fmt::format("|of {}", most_raced);
   for (const auto& [name, value] : symbol_values) {
     text += fmt::format("|{}:{}={}", name.size(), name, value);
   }

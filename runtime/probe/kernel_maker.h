@@ -23,7 +23,8 @@ struct KernelJob {
   std::string what;                    // names it among those of a probe
   std::function<std::string()> graph;  // its text; called on the thread that compiles
   bool use_matrix_units = true;        // false: the code is made for a device without them
-  bool tune = false;                   // race schedules and keep the best
+  bool tune = false;                   // race a few schedules and keep the best
+  bool vendor_libraries = true;        // they take part in races
 };
 
 // One thread at a time. Races take the turn of the device; what the caller times must hold it too.

@@ -13,7 +13,6 @@ using Clock = std::chrono::steady_clock;
 
 // Larger operands are filled on the device: bytes of such cross the bus too slowly.
 constexpr int64_t kUploadBytes = int64_t{64} << 20;
-constexpr int kTogether = 8;  // executions of a recording that tells what one takes
 constexpr uint64_t kFillPattern = 0x3f803f80;  // a number near 1 in f32 and in bf16
 
 }  // namespace
@@ -212,11 +211,11 @@ Result<double> KernelRun::TimeOnDevice(hal::CommandBuffer& commands) {
   return static_cast<double>(time->nanoseconds()) * 1e-9;
 }
 
-Result<double> KernelRun::TimeOne() {
-  HY_ASSIGN(hal::CommandBuffer * commands, Record(kTogether));
+Result<double> KernelRun::TimeByDevice(int repeats) {
+  HY_ASSIGN(hal::CommandBuffer * commands, Record(repeats));
   HY_ASSIGN(const double seconds, TimeOnDevice(*commands));
-  const int count = kTogether * static_cast<int>(command_count());
-  return turn_->launch.Without(seconds, count) / kTogether;
+  const int count = repeats * static_cast<int>(command_count());
+  return turn_->launch.Without(seconds, count) / repeats;
 }
 
 Result<double> KernelRun::TimeCold(int64_t cache_bytes) {

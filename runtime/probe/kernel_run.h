@@ -27,9 +27,12 @@ class KernelRun {
   // Seconds from submitting `repeats` executions, each after the one before, to their end. `during`
   // (may be empty) runs between the two.
   Result<double> Time(int repeats, const std::function<void()>& during = {});
-  // What the device says that one execution takes, without its launch (runtime/launch_time.h), as
-  // runs time their commands.
-  Result<double> TimeOne();
+  // What the device says that one of `repeats` executions takes, each after the one before, without
+  // their launch (runtime/launch_time.h), as runs time their commands. UNIMPLEMENTED where it has
+  // no clock for that.
+  Result<double> TimeByDevice(int repeats);
+  // As TimeByDevice, of a few.
+  Result<double> TimeOne() { return TimeByDevice(kTogether); }
   // As TimeOne, of an execution behind others that left nothing of its weights and code in caches
   // of `cache_bytes`, as in a model of more weights than that. The operands it is given are there,
   // as the kernel before leaves them.
@@ -44,6 +47,7 @@ class KernelRun {
  private:
   KernelRun(Ref<hal::Device> device, std::shared_ptr<DeviceTurn> turn)
       : device_(std::move(device)), turn_(std::move(turn)) {}
+  static constexpr int kTogether = 8;  // executions of a recording that tells what one takes
   // What a recording has.
   enum class Content : uint8_t {
     kExecutions,      // one behind the other

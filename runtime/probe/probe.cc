@@ -205,17 +205,19 @@ Status ProbeCrossings(Prober& prober, std::span<const Ref<hal::Device>> devices,
   return OkStatus();
 }
 
-// What a GPU is asked for from here on is compiled while it is measured, but for what the host's
-// clock times: that waits until the threads rest. Before, nothing may disturb the host.
+// What a GPU is asked for from here on is compiled while it is measured, in the order in which it
+// is measured; what the host's clock times waits until the threads rest. Before, nothing may
+// disturb the host.
 void BeginKernels(Prober& prober) {
   if (!prober.options().with_kernels || !prober.is_gpu()) return;
   std::vector<KernelJob> jobs = ClassJobs(prober);
   if (!prober.options().is_short) {
-    for (auto& more : {BandwidthJobs(prober), ProductJobs(prober)})
-      jobs.insert(jobs.end(), more.begin(), more.end());
+    const std::vector<KernelJob> first = BandwidthJobs(prober), last = ProductJobs(prober);
+    jobs.insert(jobs.begin(), first.begin(), first.end());
+    jobs.insert(jobs.end(), last.begin(), last.end());
   }
   prober.kernels().Begin(std::move(jobs),
-                         std::clamp<size_t>(UsableProcessors() / 2, 1, kMostThreads),
+                         std::clamp<size_t>(UsableProcessors() * 3 / 8, 1, kMostThreads),
                          [&prober] { return prober.IsOver(); });
 }
 
@@ -238,6 +240,13 @@ Status ProbeAll(Prober& prober, std::span<const Ref<hal::Device>> devices, size_
     if (is_elsewhere) HY_TRY(ProbeLink(prober, *devices[other]));
   }
   BeginKernels(prober);
+  const auto stream = [&]() -> Status {
+    prober.Enter(kBandwidth, prober.is_host() ? 12 : 6);
+    return ProbeBandwidth(prober);
+  };
+  // A GPU's kernels for this are made at once; those of classes are made meanwhile.
+  const bool streams_first = prober.is_gpu() && !prober.options().is_short;
+  if (streams_first) HY_TRY(stream());
   prober.Enter(kClasses, ClassJobs(prober).size() * (prober.is_gpu() ? 2 : 1));
   HY_TRY(ProbeClasses(prober));
   if (prober.options().is_short) {
@@ -247,9 +256,7 @@ Status ProbeAll(Prober& prober, std::span<const Ref<hal::Device>> devices, size_
     }
     return OkStatus();
   }
-  prober.Enter(kBandwidth, prober.is_host() ? 12 : 6);
-  prober.kernels().AwaitAll();
-  HY_TRY(ProbeBandwidth(prober));
+  if (!streams_first) HY_TRY(stream());
   prober.Enter(kProducts, ProductJobs(prober).size());
   HY_TRY(ProbeProducts(prober));
   return prober.is_host() ? copy() : OkStatus();

@@ -70,7 +70,7 @@ struct Reading {
   int64_t results = 0;    // kKernel, kColdKernel: elements that its main op gives
   int64_t rows = 0, columns = 0;  // the same: of the matrices of a product's results; 0: none
   Spread seconds;                 // of one operation
-  bool is_verified = false;       // kCopy: the bytes arrived whole
+  bool is_verified = false;       // kCopy: up to 16 MiB were seen to arrive whole on this way
   int64_t clock_hz = 0;           // of the device while it worked; 0: not told
 
   // Operations of a product, bytes otherwise, per second; 0 for latencies, kernels, crossings and

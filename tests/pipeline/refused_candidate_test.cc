@@ -84,7 +84,7 @@ class RefusedCandidate : public testing::Test {
   }
 
   // One product for a GPU, and the schedules that it was offered.
-  Result<CompileResult> Compile() {
+  Result<CompileResult> Compile(size_t most_raced = 0) {
     CompileRequest request;
     request.graph_text = R"(graph main(%a: f16[256, 256], %b: f16[256, 256]) -> (%c) {
   %c = matmul %a, %b : f16[256, 256] "product"
@@ -92,6 +92,7 @@ class RefusedCandidate : public testing::Test {
 )";
     request.devices = {{"cuda:0", *ParseTarget("cuda-sm80"), ""}};
     request.options.tune = true;
+    request.options.most_raced = most_raced;
     request.measurer = &measurer_;
     return pipeline::Compile(request);
   }
@@ -166,6 +167,30 @@ TEST_F(RefusedCandidate, OfAnEarlierRace) {
   EXPECT_GE(measurer_.raced.size(), 3u);
   EXPECT_EQ(CodeOf(*compiled), measurer_.raced.back());
   EXPECT_THAT(SchedulesOf(*compiled), HasSubstr("takes no part, since it does not compile"));
+}
+
+// What a race of a few candidates found is taken by such races alone; they take what one of more
+// found.
+TEST_F(RefusedCandidate, ShortRacesDoNotSpareLongOnes) {
+  ASSERT_TRUE(Compile(2).ok());
+  const std::vector<std::string> few = measurer_.raced;
+  ASSERT_EQ(few.size(), 2u);
+  EXPECT_EQ(measurer_.choices.size(), 1u);  // none of a cluster, whose time is that of the best
+  measurer_.raced.clear();
+  const auto again = Compile(2);
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_EQ(measurer_.raced.size(), 0u);
+  EXPECT_EQ(CodeOf(*again), few[1]);
+  const auto whole = Compile();
+  ASSERT_TRUE(whole.ok()) << whole.status().ToString();
+  const std::vector<std::string> all = measurer_.raced;
+  ASSERT_GE(all.size(), 4u);
+  EXPECT_EQ((std::vector<std::string>{all[0], all[1]}), few);
+  measurer_.raced.clear();
+  const auto after = Compile(2);
+  ASSERT_TRUE(after.ok()) << after.status().ToString();
+  EXPECT_EQ(measurer_.raced.size(), 0u);
+  EXPECT_EQ(CodeOf(*after), all.back());
 }
 
 TEST_F(RefusedCandidate, AllOfThemAreAFailure) {

@@ -10,6 +10,7 @@
 #include "drivers/init.h"
 #include "hal/registry.h"
 #include "runtime/compiler_library.h"
+#include "runtime/probe/prober.h"
 
 namespace halyard::runtime {
 namespace {
@@ -79,6 +80,21 @@ TEST_F(KernelMakerTest, WhatIsLeftIsNotCompiledToItsEnd) {
     EXPECT_EQ(maker.Make(last).status().code(), StatusCode::kAborted);
   }
   EXPECT_LT(compiled_, 1000);
+}
+
+// A library takes matrix units whatever the code around it may use.
+TEST_F(KernelMakerTest, ProductsWithoutMatrixUnitsAreNoLibrarys) {
+  const ProbeOptions options;
+  int scalar = 0;
+  for (const KernelJob& job : ProductJobs(Prober(device_, options, 0, 1))) {
+    if (job.use_matrix_units) {
+      EXPECT_TRUE(job.vendor_libraries) << job.what;
+    } else {
+      ++scalar;
+      EXPECT_EQ(job.vendor_libraries, job.what.find("f32") != std::string::npos) << job.what;
+    }
+  }
+  EXPECT_EQ(scalar, 4) << "f32, f16, bf16, f64";
 }
 
 TEST_F(KernelMakerTest, TheTurnIsOneHoldersAndKnowsHowLongTheDeviceIsAwake) {
