@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The output of the command for those who read it: programs its JSON, people their terminal.
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/tools/command_fixture.h"
 
@@ -41,6 +42,54 @@ TEST_F(CommandTest, JsonOfCompileHasTheFileAndWhatItTakes) {
   EXPECT_EQ(json.at("size_bytes"), std::filesystem::file_size(folder_ + "/" + file));
   EXPECT_EQ(json.at("entries").at(0).at("inputs").at(0).at("name"), "x");
   EXPECT_EQ(json["entries"][0].at("outputs").at(0).at("name"), "y");
+}
+
+// The members of the table below a line of docs/command.md.
+std::set<std::string> MembersBelow(const std::string& line) {
+  std::ifstream document(HALYARD_SOURCE_DIR "/docs/command.md");
+  std::string text;
+  while (std::getline(document, text) && text != line) {
+  }
+  std::set<std::string> members;
+  bool is_table = false;
+  while (std::getline(document, text)) {
+    if (is_table && !text.starts_with("|")) break;
+    is_table = is_table || text.starts_with("|");
+    const std::string cell = text.substr(0, text.find(" | ", 2));
+    for (size_t at = cell.find('`'); at != std::string::npos;) {
+      const size_t end = cell.find('`', at + 1);
+      members.insert(cell.substr(at + 1, end - at - 1));
+      at = cell.find('`', end + 1);
+    }
+  }
+  return members;
+}
+
+TEST_F(CommandTest, TheDocumentNamesEveryMemberOfJson) {
+  Write("copy.onnx", "copy");
+  WriteNpy("in.npy", {1.5f, -2.0f, 3.5f});
+  WriteNpy("other/output_0.npy", {1, 1, 1});
+  std::set<std::string> run, outputs, compile;
+  const auto add = [](const Json& json, std::set<std::string>& members) {
+    for (const auto& [key, value] : json.items()) members.insert(key);
+  };
+  for (const char* options : {"--output-dir out", "--expect-dir other --compile-shapes"}) {
+    const std::string out = Run("run copy.onnx --input x=@in.npy --json " + std::string(options));
+    const Json json = Json::parse(out.substr(out.find("{\n")));  // a difference is a line before it
+    add(json, run);
+    add(json.at("outputs").at(0), outputs);
+  }
+  std::set<std::string> opened;
+  for (int i = 0; i < 2; ++i) {
+    const Json json = Json::parse(Run("compile copy.onnx -o copy.hyp --shape n=2 --json"));
+    add(json, compile);
+    opened.insert(json.at("opened"));
+  }
+  opened.insert(Json::parse(Run("run copy.hyp --json")).at("opened"));
+  EXPECT_EQ(opened, (std::set<std::string>{"compiled", "loaded", "loaded from the cache"}));
+  EXPECT_EQ(MembersBelow("`halyard run` prints one object with"), run);
+  EXPECT_EQ(MembersBelow("Each of `outputs` has"), outputs);
+  EXPECT_EQ(MembersBelow("`halyard compile` prints one object with"), compile);
 }
 
 // Rows that differ only in an option of their device are told apart wherever they are named.
