@@ -89,6 +89,13 @@ void Arithmetic(Opcode opcode, bool has_fma, std::vector<OpCase>* cases) {
         for (int64_t divisor : {7, 12, 64, 112, 226, 904, 12544, 50176, 1 << 20, -12}) {
           constants.push_back(divisor);
         }
+        // Longer than 16 and 32 bits; digits of quotients by the first two are estimated too large.
+        if (BitWidth(dtype) == 64 && !IsFloat(dtype)) {
+          for (int64_t divisor : {int64_t{0x8000ffff}, int64_t{0x8000ffffffff}, int64_t{1} << 32,
+                                  int64_t{0x123456789abcde}, INT64_MAX - 1, -int64_t{3000000019}}) {
+            constants.push_back(divisor);
+          }
+        }
       }
       for (const int64_t constant : constants) {
         if (!IsFloat(dtype) && !IsSigned(dtype) && constant < 0) continue;
@@ -551,6 +558,15 @@ void FillRandom(DType dtype, bool small_indices, int64_t count, std::mt19937_64*
                                   7,
                                   (uint64_t{1} << (width / 2)) + 1};
       lane = special[bits % std::size(special)];
+    } else if ((*random)() % 2 == 0) {
+      // Digits at the ends of their range, which division in digits of 16 bits must correct; and
+      // numbers of every length.
+      static constexpr uint64_t kDigits[] = {0, 1, 0x7fff, 0x8000, 0xfffe, 0xffff};
+      for (int digit = 0; digit < 4; ++digit) {
+        const uint64_t chosen = kDigits[(bits >> 8 * digit) % std::size(kDigits)];
+        lane = (lane & ~(uint64_t{0xffff} << 16 * digit)) | chosen << 16 * digit;
+      }
+      lane >>= (*random)() % 64;
     }
     std::memcpy(at, &lane, size);
   }

@@ -107,13 +107,17 @@ class KernelLowering {
   Id FloatArithmetic(kernel::Opcode opcode, DType dtype, Id a, Id b, Id c);
   Id IntArithmetic(kernel::Opcode opcode, DType dtype, Id a, Id b);
   Id Exact(Id value);  // no contraction
-  Id Divide(bool is_rem, DType dtype, Id a, Id b);
-  Id DivideWide(spv::Op op, Id type, Id a, Id b);  // of 64 bits
   Id Shift(bool is_left, DType dtype, Id a, Id b);
   Id Compare(kernel::Opcode opcode, DType dtype, Id a, Id b);
   Id CompareHalves(kernel::Opcode opcode, DType dtype, Id a, Id b);
   std::optional<Id> Narrowed(Id value) const;
   void LowerReduce(const Op& op);
+
+  // Quotients (lower_divide.cc)
+  Id Divide(bool is_rem, DType dtype, Id a, Id b);
+  Id DivideWide(bool is_signed, Id a, Id b);  // of 64 bits
+  Id DivideUnsigned(Id a, Id b);              // of 64 bits
+  Id DivideByHalf(Id u, Id v);                // of 64 bits by 32
 
   // Conversions (lower_convert.cc)
   Id Convert(Id value, DType from, DType to);

@@ -41,64 +41,6 @@ Id KernelLowering::Exact(Id value) {
   return value;
 }
 
-// In 32 bits wherever both numbers have no more, as indices of open sizes nearly always. NVIDIA's
-// driver (580.159 on an H200) takes some quotients of 64-bit numbers by constants wrongly: those of
-// a convolution's padded copy, whose rows then began up to 31 pixels late, or never ended.
-Id KernelLowering::DivideWide(spv::Op op, Id type, Id a, Id b) {
-  const Id u32 = w_.Int(32), shift = w_.ConstInt(64, 32);
-  const std::optional<uint64_t> known = w_.IntValue(b);
-  if (known && *known >> 32 != 0) return w_.Emit(op, type, {a, b});
-  const Id bits = known ? a : w_.Emit(spv::Op::OpBitwiseOr, type, {a, b});
-  const Id high = w_.Emit(spv::Op::OpShiftRightLogical, type, {bits, shift});
-  const Id is_wide = w_.Emit(spv::Op::OpINotEqual, w_.Bool(), {high, w_.ConstInt(64, 0)});
-  const Id by = known ? U32(static_cast<uint32_t>(*known)) : w_.Emit(spv::Op::OpUConvert, u32, {b});
-  const Id narrow = w_.Emit(op == spv::Op::OpUMod ? op : spv::Op::OpUDiv, u32,
-                            {w_.Emit(spv::Op::OpUConvert, u32, {a}), by});
-  Id result = w_.Emit(spv::Op::OpUConvert, type, {narrow});
-  When(is_wide, std::span(&type, 1), Lanes(&result, 1), [&](Lanes out) {
-    out[0] = w_.Emit(op, type, {a, b});
-  });
-  return result;
-}
-
-// Division by 1 instead gives x/1 = x = INT_MIN and x%1 = 0, as stated for INT_MIN / -1.
-Id KernelLowering::Divide(bool is_rem, DType dtype, Id a, Id b) {
-  const int bits = BitWidth(dtype);
-  if (bits < 32) {
-    // In 32 bits, where nothing overflows.
-    const bool is_signed = IsSigned(dtype);
-    const Id wide = Divide(is_rem, is_signed ? DType::kI32 : DType::kU32,
-                           Widen(a, bits, 32, is_signed), Widen(b, bits, 32, is_signed));
-    return Widen(wide, 32, bits, false);
-  }
-  const Id type = ElementType(dtype);
-  const bool is_signed = IsSigned(dtype);
-  const spv::Op op = is_signed ? spv::Op::OpSDiv : is_rem ? spv::Op::OpUMod : spv::Op::OpUDiv;
-  // NVIDIA's driver takes the remainder of signed integers as that of unsigned ones, as their type
-  // says, but not the quotient.
-  const auto divide = [&](Id by) {
-    const Id result = bits == 64 ? DivideWide(op, type, a, by) : w_.Emit(op, type, {a, by});
-    if (!is_rem || !is_signed) return result;
-    return w_.Emit(spv::Op::OpISub, type, {a, Mul(bits, result, by)});
-  };
-  const Id zero = w_.ConstInt(bits, 0);
-  const Id one = w_.ConstInt(bits, 1);
-  const Id minus_one = w_.ConstInt(bits, ~uint64_t{0});
-  const auto known = w_.IntValue(b);
-  if (known && *known != 0 && !(is_signed && b == minus_one)) return divide(b);
-  const Id by_zero = Compare(Opcode::kEq, dtype, b, zero);
-  Id unsafe = by_zero;
-  if (is_signed) {
-    const Id smallest = w_.ConstInt(bits, uint64_t{1} << (bits - 1));
-    const Id is_smallest = Compare(Opcode::kEq, dtype, a, smallest);
-    const Id is_minus_one = Compare(Opcode::kEq, dtype, b, minus_one);
-    const Id overflows = w_.Emit(spv::Op::OpLogicalAnd, w_.Bool(), {is_smallest, is_minus_one});
-    unsafe = w_.Emit(spv::Op::OpLogicalOr, w_.Bool(), {by_zero, overflows});
-  }
-  const Id result = divide(Select(unsafe, type, one, b));
-  return is_rem ? result : Select(by_zero, type, zero, result);
-}
-
 Id KernelLowering::Shift(bool is_left, DType dtype, Id a, Id b) {
   const int bits = BitWidth(dtype);
   const Id type = ElementType(dtype);

@@ -206,8 +206,7 @@ class Ranker {
         add(parts, false);
       }
       KeepBest(first, kMostSplits);
-    } else if (tiles * 2 <= units_ && k_ >= 2 * kDispatchDepth &&
-               target_.kind == TargetKind::kCuda) {  // decision 34
+    } else if (tiles * 2 <= units_ && k_ >= 2 * kDispatchDepth) {
       add(std::min({units_ / tiles, k_ / kDispatchDepth, kMostParts}), false);
     }
   }

@@ -21,6 +21,7 @@ using spv::Op;
 enum class Rule {
   kNone,
   kSame,     // every id has the result's type
+  kDivide,   // the same, and of 32 bits
   kSelect,   // bool, then two of the result's type
   kCompare,  // two ids of one type; bool
   kLoad,
@@ -101,10 +102,10 @@ constexpr Grammar kGrammar[] = {
     {Op::OpIAdd, "trii", Rule::kSame},
     {Op::OpISub, "trii", Rule::kSame},
     {Op::OpIMul, "trii", Rule::kSame},
-    {Op::OpSDiv, "trii", Rule::kSame},
-    {Op::OpUDiv, "trii", Rule::kSame},
-    {Op::OpSRem, "trii", Rule::kSame},
-    {Op::OpUMod, "trii", Rule::kSame},
+    {Op::OpSDiv, "trii", Rule::kDivide},
+    {Op::OpUDiv, "trii", Rule::kDivide},
+    {Op::OpSRem, "trii", Rule::kDivide},
+    {Op::OpUMod, "trii", Rule::kDivide},
     {Op::OpFAdd, "trii", Rule::kSame},
     {Op::OpFSub, "trii", Rule::kSame},
     {Op::OpFMul, "trii", Rule::kSame},
@@ -350,6 +351,8 @@ class Checker {
           if (TypeOf(id) != i.type) return false;
         }
         return true;
+      case Rule::kDivide:
+        return CheckType(i, Rule::kSame) && Definition(i.type).literals[0] == 32;
       case Rule::kSelect:
         return Definition(TypeOf(i.ids[0])).op == Op::OpTypeBool && TypeOf(i.ids[1]) == i.type &&
                TypeOf(i.ids[2]) == i.type;
