@@ -100,13 +100,15 @@ void RecordHomes(CompileState& state) {
                        kernel.template_kind == loop::TemplateKind::kContraction});
     }
   }
-  for (const auto& [product, parts] : state.merged_products) {
+  for (const auto& one : state.merged_products) {
+    const auto& product = one.first;  // Clang 14 captures no structured binding
+    const auto& parts = one.second;
     // Slices of the product have its name, too, and kernels that read them; they come behind it.
     const auto computes = [&product](const Home& home) {
       return home.is_product && Contains(home.names, product);
     };
-    auto home = std::find_if(homes.begin(), homes.end(), [&](const Home& one) {
-      return computes(one) && one.names.front() == product;
+    auto home = std::find_if(homes.begin(), homes.end(), [&](const Home& other) {
+      return computes(other) && other.names.front() == product;
     });
     if (home == homes.end()) home = std::find_if(homes.begin(), homes.end(), computes);
     if (home == homes.end()) continue;
