@@ -484,9 +484,14 @@ Result<std::shared_ptr<LoadedProgram>> LoadSaved(std::shared_ptr<Instance> insta
   }
   HY_TRY(CheckDevices(program, devices));
   HY_ASSIGN(auto loaded, OnDeepStack([&] {
-              return LoadedProgram::Load(std::move(program), std::move(devices), {});
+              return LoadedProgram::Load(std::move(program), std::move(devices));
             }));
-  phases.push_back({"load", timer.Seconds()});
+  double rest = timer.Seconds();
+  for (const Phase& part : loaded->phases()) {
+    phases.push_back(part);
+    rest -= part.seconds;
+  }
+  phases.push_back({"load", std::max(rest, 0.0)});
   HY_TRY(CheckLeastMemory(*loaded));
   for (const std::string& event : loaded->events()) instance->Log(LogLevel::kWarning, event);
   loaded->SetPhases(std::move(phases));

@@ -3,6 +3,7 @@
 #include "runtime/loaded_program.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "base/quantity.h"
@@ -71,8 +72,7 @@ Status Download(hal::Device& device, const hal::BufferRange& source, std::span<u
 }
 
 Result<std::shared_ptr<LoadedProgram>> LoadedProgram::Load(program::Program program,
-                                                           std::vector<Ref<hal::Device>> devices,
-                                                           std::vector<Phase> phases) {
+                                                           std::vector<Ref<hal::Device>> devices) {
   if (devices.size() != program.devices.size()) {
     return InvalidArgument("The program is for {}; {} are given.",
                            Counted(program.devices.size(), "device"), devices.size());
@@ -80,9 +80,15 @@ Result<std::shared_ptr<LoadedProgram>> LoadedProgram::Load(program::Program prog
   std::shared_ptr<LoadedProgram> loaded(new LoadedProgram());
   loaded->program_ = std::move(program);
   loaded->devices_ = std::move(devices);
-  loaded->phases_ = std::move(phases);
-  HY_TRY(loaded->LoadExecutables());
-  HY_TRY(loaded->LoadConstants());
+  const auto timed = [&](const char* phase, Status (LoadedProgram::*part)()) -> Status {
+    const auto start = std::chrono::steady_clock::now();
+    HY_TRY((loaded.get()->*part)());
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+    loaded->phases_.push_back({phase, passed.count()});
+    return OkStatus();
+  };
+  HY_TRY(timed("load code", &LoadedProgram::LoadExecutables));
+  HY_TRY(timed("load weights", &LoadedProgram::LoadConstants));
   loaded->FindPaths();
   return loaded;
 }

@@ -19,7 +19,8 @@
 
 namespace halyard::runtime {
 
-// How long one phase took; "load" for programs from files, the compiler's phases otherwise.
+// How long one phase took: the compiler's, where it compiled; then "load code", "load weights" and,
+// of what else makes the program ready, "load".
 struct Phase {
   std::string name;
   double seconds = 0;
@@ -29,10 +30,10 @@ struct Phase {
 class LoadedProgram {
  public:
   // `devices` stand for program.devices in their order. INCOMPATIBLE when one lacks what the code
-  // needs; OUT_OF_MEMORY when the constants do not fit. The program must verify.
+  // needs; OUT_OF_MEMORY when the constants do not fit. The program must verify. Its phases are
+  // then "load code" and "load weights".
   static Result<std::shared_ptr<LoadedProgram>> Load(program::Program program,
-                                                     std::vector<Ref<hal::Device>> devices,
-                                                     std::vector<Phase> phases);
+                                                     std::vector<Ref<hal::Device>> devices);
 
   const program::Program& program() const { return program_; }
   const Ref<hal::Device>& device(uint32_t index) const { return devices_[index]; }

@@ -67,7 +67,7 @@ Result<TrialRun> CompileFor(const std::vector<Ref<hal::Device>>& devices,
       if (device->path() == wanted.name) used.push_back(device);
     }
   }
-  HY_ASSIGN(auto loaded, LoadedProgram::Load(std::move(compiled.program), std::move(used), {}));
+  HY_ASSIGN(auto loaded, LoadedProgram::Load(std::move(compiled.program), std::move(used)));
   return TrialRun::Make(std::move(loaded));
 }
 

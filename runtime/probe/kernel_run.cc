@@ -23,7 +23,7 @@ Result<std::unique_ptr<KernelRun>> KernelRun::Make(Ref<hal::Device> device,
   HY_TRY(program::Verify(program));
   std::unique_ptr<KernelRun> run(new KernelRun(device, std::move(turn)));
   const DeviceTurn::Hold hold(*run->turn_);
-  HY_ASSIGN(run->program_, LoadedProgram::Load(std::move(program), {device}, {}));
+  HY_ASSIGN(run->program_, LoadedProgram::Load(std::move(program), {device}));
   HY_TRY(run->MakeOperands());
   HY_ASSIGN(run->semaphore_, device->CreateSemaphore(0));
   return run;

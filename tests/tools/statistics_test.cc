@@ -202,7 +202,12 @@ TEST(BenchReport, SaysWhatWasMeasuredAndWhatARunCosts) {
                 {"opset", 17},
                 {"inputs", Json::array({tensor})},
                 {"outputs", Json::array({tensor, tensor})}}},
-              {"phases", {{"first_output_cold", 2.5}, {"first_output_warm", 0.25}, {"load", 0.05}}},
+              {"phases",
+               {{"first_output_cold", 2.5},
+                {"first_output_warm", 0.25},
+                {"load", 0.05},
+                {"load_code", 0.015},
+                {"load_weights", 0.03}}},
               {"memory", {{"constant_bytes", 150e6}, {"peak_bytes", 160e6}}},
               {"per_run", {{"cpu_seconds", 0.0035}, {"joules", {{"cuda:0", 0.8125}}}}},
               {"placement",
@@ -214,9 +219,10 @@ TEST(BenchReport, SaysWhatWasMeasuredAndWhatARunCosts) {
   std::string table = FormatMarkdown({{"rows", {row}}});
   EXPECT_THAT(table, testing::HasSubstr("- m.onnx, opset 17, file 0123456789abcdef: x f32 [1, 3] "
                                         "to x f32 [1, 3]; x f32 [1, 3]\n"));
-  EXPECT_THAT(table, testing::HasSubstr(
-                         "| m.onnx | cuda:0+cpu:0 | 2.500 s | 250.0 ms | 50.00 ms, 3 "
-                         "GB/s | 3.500 ms | cuda:0 0.8125 J | not compared | 9 | 1 | 3 | 1 |\n"));
+  EXPECT_THAT(table,
+              testing::HasSubstr(
+                  "| m.onnx | cuda:0+cpu:0 | 2.500 s | 250.0 ms | 50.00 ms, weights 30.00 ms, 5 "
+                  "GB/s | 3.500 ms | cuda:0 0.8125 J | not compared | 9 | 1 | 3 | 1 |\n"));
   // Mapped from a file, not moved.
   row["memory"]["peak_bytes"] = 2e6;
   EXPECT_THAT(FormatMarkdown({{"rows", {row}}}), testing::HasSubstr("| 50.00 ms | 3.500 ms |"));

@@ -159,6 +159,12 @@ const char* HowOpened(const Model& model) {
   return IsFromCache(model.program) ? "loaded from the cache" : "compiled";
 }
 
-double LoadSeconds(const hy::Program& program) { return PhaseSeconds(program, "load").value_or(0); }
+Json LoadPhases(const hy::Program& program) {
+  const auto seconds = [&](const char* phase) { return PhaseSeconds(program, phase).value_or(0); };
+  const double code = seconds("load code"), weights = seconds("load weights");
+  const double all = code + weights + seconds("load");
+  if (all <= 0) return Json::object();
+  return {{"load", all}, {"load_code", code}, {"load_weights", weights}};
+}
 
 }  // namespace halyard::tools

@@ -38,7 +38,8 @@ bool IsFromCache(const hy::Program& program);
 // "loaded", "loaded from the cache" or "compiled".
 const char* HowOpened(const Model& model);
 
-// What loading the program took, the constants included, from its report of phases; 0: not told.
-double LoadSeconds(const hy::Program& program);
+// What loading the program took ("load"), and of that its code and its constants ("load_code",
+// "load_weights"), in seconds, from its report of phases; empty: not told.
+Json LoadPhases(const hy::Program& program);
 
 }  // namespace halyard::tools

@@ -439,17 +439,21 @@ std::string FormatCosts(const Json& rows) {
     for (const Json& transfer : row["placement"]["transfers"])
       transfers += transfer["count"].get<int64_t>();
     const double load = NumberAt(row, "phases", "load");
+    const double upload = NumberAt(row, "phases", "load_weights");
     // Weights that a device maps from a file are not moved.
     const double weights = NumberAt(row, "memory", "constant_bytes");
-    const bool moves = load > 0 && NumberAt(row, "memory", "peak_bytes") >= weights;
-    const double rate = moves ? weights / load : 0;
+    const bool moves =
+        upload > 0 && weights > 0 && NumberAt(row, "memory", "peak_bytes") >= weights;
     costs += "| " + model + " | " + row["device"].get<std::string>() + " | " +
              FormatSeconds(NumberAt(row, "phases", "first_output_cold")) + " | " +
              (row["phases"].contains("first_output_warm")
                   ? FormatSeconds(NumberAt(row, "phases", "first_output_warm"))
                   : std::string("-")) +
              " | " + (load > 0 ? FormatSeconds(load) : "unknown") +
-             (rate > 0 ? Format(", %.3g GB/s", rate * 1e-9) : "") + " | " +
+             (moves ? ", weights " + FormatSeconds(upload) +
+                          Format(", %.3g GB/s", weights / upload * 1e-9)
+                    : "") +
+             " | " +
              (row.contains("per_run") ? FormatSeconds(NumberAt(row, "per_run", "cpu_seconds"))
                                       : std::string("-")) +
              " | " + (joules.empty() ? "unknown" : joules) + " | " + FormatErrors(row) + " | " +

@@ -369,7 +369,7 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
   Runner runner(model, inputs);
   row["phases"]["first_run"] = runner.Run();
   if (is_warm) row["phases"]["first_output_warm"] = SecondsSince(start);
-  if (const double load = LoadSeconds(model.program); load > 0) row["phases"]["load"] = load;
+  row["phases"].update(LoadPhases(model.program));
   const RowPlacement placement = PlacementOf(model.program);
   if (!inputs.symbols().empty()) row["shapes"] = inputs.symbols();
   row["placement"] = placement.json;
