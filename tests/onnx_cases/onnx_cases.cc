@@ -189,11 +189,20 @@ int Main(int argc, char** argv) {
     return 2;
   }
   std::vector<std::filesystem::path> cases;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
-    if (entry.path().filename() == "model.onnx" &&
-        entry.path().parent_path().filename().string().find(part) != std::string::npos) {
-      cases.push_back(entry.path().parent_path());
+  std::error_code error;
+  for (std::filesystem::recursive_directory_iterator entry(root, error), end;
+       !error && entry != end; entry.increment(error)) {
+    const std::filesystem::path& file = entry->path();
+    if (file.filename() == "model.onnx" &&
+        file.parent_path().filename().string().find(part) != std::string::npos) {
+      cases.push_back(file.parent_path());
     }
+  }
+  if (error || cases.empty()) {
+    std::fprintf(
+        stderr, "onnx_cases: %s: %s\n", root.c_str(),
+        error ? error.message().c_str() : "there is no such case; write_cases.py writes them");
+    return 2;
   }
   std::sort(cases.begin(), cases.end());
   std::map<Outcome, int> counts;
