@@ -108,8 +108,13 @@ std::vector<V> ImportHardmax(NodeContext& c) {
     x = c.ReshapeTo(x, flat);
     axes = {static_cast<int64_t>(flat.size()) - 1};
   }
-  const V at = c.Op("argmax", {x}, {{"axis", axes[0]}, {"keep_dims", int64_t{1}}});
+  // The least index of what is most, or of what is no number: as argmax chooses, which refuses rows
+  // without elements.
   const V index = c.Iota(DType::kI64, c.Dims(x), axes[0]);
+  const V is_most = c.Binary("or", c.Binary("eq", x, c.Reduce("reduce_max", x, axes, true)),
+                             c.Binary("ne", x, x));
+  const V at = c.Reduce("reduce_min", c.Select(is_most, index, c.Integer(DType::kI64, INT64_MAX)),
+                        axes, true);
   return {c.ReshapeTo(c.Cast(c.Binary("eq", index, at), dtype), dims)};
 }
 

@@ -56,7 +56,8 @@ def cases():
     yield ("attention", [transpose, node("MatMul", ["x", "t"], ["s1"]), node("Softmax", ["s1"], ["p"], axis=-1),
                          node("MatMul", ["p", "x"], ["y"])], SEQUENCE, [], SEQUENCES)
     for axis in (1, 2):
-        yield f"Softmax {axis}", [node("Softmax", ["x"], ["y"], axis=axis)], SEQUENCE, [], SEQUENCES
+        for op in ("Softmax", "LogSoftmax", "Hardmax"):
+            yield f"{op} {axis}", [node(op, ["x"], ["y"], axis=axis)], SEQUENCE, [], SEQUENCES + [{"n": 2, "s": 3}]
     yield ("Concat", [node("Concat", ["x", "z"], ["y"], axis=1)], [*SEQUENCE, ("z", ["n", "t", 8])], [],
            [{"n": 1, "s": 0, "t": 3}, {"n": 1, "s": 2, "t": 0}, {"n": 0, "s": 2, "t": 3}, {"n": 2, "s": 0, "t": 0}])
     for op in ("ReduceMax", "ReduceMean", "ReduceProd", "ReduceL2"):
