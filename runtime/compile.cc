@@ -380,10 +380,19 @@ CompileJob WithoutCallbacks(CompileJob job) {
 }
 
 Status CheckDistinct(std::span<const Ref<hal::Device>> devices) {
+  // The node whose processors it is, of one that was opened over a single node; else -1.
+  const auto node_of = [](const Ref<hal::Device>& device) {
+    return IsHostDevice(*device) ? device->capabilities().links.numa_node.ValueOr(-1) : -1;
+  };
   for (size_t i = 0; i < devices.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
-      if (devices[j]->path() != devices[i]->path()) continue;
-      return InvalidArgument("Device '{}' is given twice.", devices[i]->path());
+      if (devices[j]->path() == devices[i]->path()) {
+        return InvalidArgument("Device '{}' is given twice.", devices[i]->path());
+      }
+      if (node_of(devices[i]) >= 0 && node_of(devices[i]) == node_of(devices[j])) {
+        return InvalidArgument("Devices '{}' and '{}' are both the processors of NUMA node {}.",
+                               devices[j]->path(), devices[i]->path(), node_of(devices[i]));
+      }
     }
   }
   return OkStatus();

@@ -220,6 +220,7 @@ hal::Capabilities DescribeCpu(const CpuDescription& cpu, const SystemFiles& file
   DescribeMemory(cpu, files, &out);
 
   out.queues.compute_count = {cpu.options.queues, Source::kTable};
+  if (cpu.options.numa >= 0) out.links.numa_node = {cpu.options.numa, Source::kOs};
   out.queues.copy_count = {0, Source::kTable};
   out.queues.has_timeline_semaphores = {true, Source::kTable};
   out.queues.replay = {"task list", Source::kTable};

@@ -34,6 +34,7 @@ Result<std::vector<std::vector<hal::DeviceOption>>> SyntheticDevices() {
     const size_t end = std::min(list.find(';', at), list.size());
     const std::string options = list.substr(at, end - at);
     at = end + 1;
+    if (options.empty() && at > list.size()) break;  // a list may end with ';'
     auto path = hal::ParseDevicePath(options.empty() ? "cpu" : "cpu?" + options);
     const Status status = path.ok() ? ParseCpuOptions(path->options).status() : path.status();
     if (!status.ok()) {

@@ -12,6 +12,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxTextBytes = size_t{4} << 20;
 constexpr const char* kFormat = "halyard-probes-5";
+constexpr double kMostSeconds = 3600;  // of one sample; no reading takes as long
 constexpr const char* kKindNames[] = {"copy",     "read",        "stream",      "triad",
                                       "matmul",   "kernel",      "dispatch",    "submit",
                                       "replay",   "wait",        "first-touch", "later-touch",
@@ -201,6 +202,12 @@ Reading ReadReading(Reader& reader, const Json& json, const std::string& device)
   out.seconds = {reader.Real(*seconds, "median"), reader.Real(*seconds, "mad"),
                  reader.Real(*seconds, "best"), reader.Integer(*seconds, "count")};
   if (out.seconds.count < 1) reader.Fail("a reading has no samples.");
+  // Differences of two can be nothing.
+  const bool is_difference = out.kind == ReadingKind::kDispatch || out.kind == ReadingKind::kWait;
+  if (out.seconds.median <= 0 && !is_difference)
+    reader.Fail(fmt::format("a reading of kind '{}' took no time.", kind));
+  if (out.seconds.median > kMostSeconds)
+    reader.Fail(fmt::format("a reading of kind '{}' took {:g} s.", kind, out.seconds.median));
   return out;
 }
 

@@ -98,7 +98,9 @@ Result<ProbeReport> ProbeOrLoad(std::span<const Ref<hal::Device>> devices, Probe
     if (auto loaded = LoadProbes(cache_folder); loaded.ok()) {
       stored = std::move(*loaded);
     } else {
-      notes->push_back(loaded.status().ToLine());
+      const char* advice = options.stored_only ? "; `halyard devices --probe` measures anew" : "";
+      notes->push_back(
+          fmt::format("stored probes are not used: {}{}", loaded.status().ToLine(), advice));
     }
     if (!options.stored_only) {
       if (auto cache = Cache::Open(cache_folder); cache.ok()) options.cache = std::move(*cache);

@@ -670,6 +670,8 @@ TEST_F(EndToEndDevices, TwoNumaNodesShareAProgram) {
   // A node that is not there, and a number without one.
   EXPECT_THAT(FailureOf({"cpu:0?numa=0", "cpu:1?numa=2"}, {}),
               HasSubstr("There is no NUMA node 2; the machine has 2."));
+  EXPECT_THAT(FailureOf({"cpu:0?numa=1", "cpu:1?numa=1"}, {}),
+              HasSubstr("Devices 'cpu:0' and 'cpu:1' are both the processors of NUMA node 1."));
   unsetenv("HWLOC_SYNTHETIC");
 }
 

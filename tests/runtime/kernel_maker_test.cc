@@ -69,6 +69,32 @@ TEST_F(KernelMakerTest, CompilesAheadOnThreadsOrWhenAsked) {
   }
 }
 
+// As a probe does: one is timed while threads compile and race the others.
+TEST_F(KernelMakerTest, ThreadsRaceWhileAnotherIsTimed) {
+  KernelMaker maker(device_, nullptr);
+  std::vector<KernelJob> jobs;
+  for (int count = 1000; count < 1012; ++count) jobs.push_back(Twice(count));
+  maker.Begin(jobs, 3, [] { return false; });
+  for (const KernelJob& job : jobs) {
+    auto run = maker.Make(job);
+    ASSERT_TRUE(run.ok()) << run.status().ToLine();
+    DeviceTurn::Hold turn(*maker.turn());
+    EXPECT_GT((*run)->Time(1).value(), 0);
+    const auto by_device = (*run)->TimeByDevice(3);
+    if (by_device.ok()) {
+      EXPECT_GT(*by_device, 0);
+    } else {
+      EXPECT_EQ(by_device.status().code(), StatusCode::kUnimplemented);
+    }
+    if (job.what != jobs.back().what) continue;
+    turn.Give();
+    maker.AwaitAll();
+    turn.Take();
+    EXPECT_GT((*run)->Time(2).value(), 0);
+  }
+  EXPECT_EQ(compiled_, 12) << "each once";
+}
+
 TEST_F(KernelMakerTest, WhatIsLeftIsNotCompiledToItsEnd) {
   {
     KernelMaker maker(device_, nullptr);

@@ -189,6 +189,13 @@ TEST_F(ProbeTest, DamagedReportsAreRefused) {
   EXPECT_THAT(reason(device + R"({"kind": "read"}]}]})"), HasSubstr("has no seconds"));
   EXPECT_THAT(reason(device + R"({"kind": "read", "seconds": {"median": -1, "count": 1}}]}]})"),
               HasSubstr("'median' is no number from 0"));
+  EXPECT_THAT(reason(device + R"({"kind": "read", "seconds": {"median": 0, "count": 9}}]}]})"),
+              HasSubstr("of kind 'read' took no time"));
+  EXPECT_THAT(reason(device + R"({"kind": "wait", "seconds": {"median": 1e300, "count": 9}}]}]})"),
+              HasSubstr("of kind 'wait' took 1e+300 s"));
+  EXPECT_TRUE(
+      ParseProbeReport(device + R"({"kind": "wait", "seconds": {"median": 0, "count": 9}}]}]})")
+          .ok());
   EXPECT_THAT(reason(device + R"({"kind": "read", "seconds": {"median": 1}}]}]})"),
               HasSubstr("no samples"));
   EXPECT_THAT(reason(device + R"({"kind": "copy", "from": 3, "seconds": {"count": 1}}]}]})"),

@@ -103,6 +103,9 @@ def check(report, page, seen):
     assert cells[1][1:6] == [row["device"], row["devices"][0]["name"], time_text(latency["p50"]),
                              f"{time_text(latency['p50_low'])} to {time_text(latency['p50_high'])}",
                              time_text(latency["p90"])], cells[1]
+    of_roof = cells[1][cells[0].index("of roof")]
+    is_probed = any("roof" in group for group in groups)
+    assert of_roof.endswith(" %") if "roof_share" in row["profile"] else of_roof == ("" if is_probed else "not probed"), of_roof
     [median] = seen["charts"]["overview"]["datasets"][1]["points"]
     assert is_near(median["x"], latency["p50"] * 1e3), "the overview shows p50; a row that failed is left out"
     assert "cpu:77" in cells[2][2], "a row that failed says why"

@@ -34,6 +34,31 @@ TEST_F(CommandTest, Devices) {
               "'0' is not a number of seconds from 0.1 to 100000");
 }
 
+// Until a program file is open nobody knows its devices; the library chooses none for it.
+TEST_F(CommandTest, BenchOfAProgramIsOfItsDevices) {
+  Write("copy.onnx", "copy");
+  setenv("HALYARD_SYNTHETIC_DEVICES", "threads=1", 1);
+  Run("compile copy.onnx --device cpu:1 -o copy.hyp");
+  ASSERT_EQ(status_, 0);
+  EXPECT_THAT(Run("bench copy.hyp --runs 1 --warm-up 0 --no-profile"),
+              testing::ContainsRegex("\\| copy.hyp [^|]*\\| cpu:1 \\|"));
+  unsetenv("HALYARD_SYNTHETIC_DEVICES");
+  const std::string gone = Run("bench copy.hyp --runs 1");
+  EXPECT_EQ(status_, 3) << gone;
+  EXPECT_THAT(gone, testing::AllOf(testing::HasSubstr("on its devices: "),
+                                   testing::Not(testing::HasSubstr("auto"))));
+}
+
+// A stored probe that cannot be used says so wherever it is looked for, and what helps.
+TEST_F(CommandTest, ProbesOfAnotherVersionAreTold) {
+  Run("devices cpu:0 --probe --seconds 0.1");  // makes the folder
+  Write("cache/probes.json", R"({"format": "halyard-probes-1"})");
+  EXPECT_THAT(Run("devices cpu:0"),
+              testing::AllOf(testing::HasSubstr("stored probes are not used: "),
+                             testing::HasSubstr("`halyard devices --probe` measures anew")));
+  EXPECT_EQ(status_, 0);
+}
+
 TEST_F(CommandTest, DevicesCompared) {
   Write("a.json", Run("devices cpu:0 --json"));
   EXPECT_EQ(Run("devices --diff a.json a.json"), "no difference\n");

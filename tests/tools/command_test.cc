@@ -450,6 +450,10 @@ TEST_F(CommandTest, SyntheticDevicesThatCannotBeSayWhichAndWhere) {
   const std::string text = Run("devices");
   EXPECT_THAT(text, testing::HasSubstr("\ncpu:1\nauto leaves it out: it is synthetic\n"));
   EXPECT_THAT(text, testing::Not(testing::HasSubstr("cpu:0\nauto leaves it out")));
+  setenv("HALYARD_SYNTHETIC_DEVICES", "threads=1;", 1);
+  EXPECT_THAT(Run("devices"), testing::Not(testing::HasSubstr("cpu:2")));
+  setenv("HALYARD_SYNTHETIC_DEVICES", ";threads=1", 1);
+  EXPECT_THAT(Run("devices"), testing::HasSubstr("cpu:2")) << "an empty one has the defaults";
   unsetenv("HALYARD_SYNTHETIC_DEVICES");
 }
 

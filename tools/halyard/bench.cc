@@ -332,9 +332,11 @@ int Bench(BenchArguments options, const CLI::App& command) {
       if (IsInterrupted()) break;
       ModelOptions one = subject.model;
       one.device = device;
+      // What it is for is known when it is open.
+      const std::string name = device == "auto" && IsProgramFile(model) ? "its devices" : device;
       Json row;
       try {
-        progress.StartRow(subject.name + " on " + device);
+        progress.StartRow(subject.name + " on " + name);
         row = BenchRow(subject.bench, one, options.inputs, progress);
         progress.EndRow();
         row["model"] = subject.file;
@@ -345,10 +347,10 @@ int Bench(BenchArguments options, const CLI::App& command) {
           if (status == kDone) status = kDiffers;
         }
       } catch (const hy::Error& error) {
-        row = FailedRow(subject, device, WithFile(error, model).what());
+        row = FailedRow(subject, name, WithFile(error, model).what());
         if (status == kDone) status = StatusOf(error.code());
       } catch (const CommandError& error) {
-        row = FailedRow(subject, device, error.what());
+        row = FailedRow(subject, name, error.what());
         if (status == kDone) status = error.status();
       }
       for (const Condition& condition : conditions) {

@@ -331,7 +331,8 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
   for (const std::string& device : named) OpenNamed(instance, device);
   std::replace(model_options.device.begin(), model_options.device.end(), '+', ',');
   row["phases"] = Json::object();
-  progress.StartPhase("compiling");
+  const bool is_program = !options.make_graph && IsProgramFile(model_options.model);
+  progress.StartPhase(is_program ? "opening" : "compiling");
   Clock::time_point start = Clock::now();
   // Beside the cache, which may have parts of this program or all of it.
   std::optional<Model> compiled;
@@ -351,7 +352,7 @@ void MeasureRow(const BenchOptions& options, ModelOptions model_options,
   std::optional<Model> kept;
   if (is_warm || EnvString(EnvVar::kCacheDir) != "off") {
     compiled.reset();
-    progress.StartPhase("filling the cache");
+    progress.StartPhase(is_program ? "opening again" : "filling the cache");
     for (int i = 0; i < 2 && !(is_warm && kept); ++i) {
       kept.reset();
       start = Clock::now();
