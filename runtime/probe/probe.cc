@@ -155,6 +155,11 @@ SampleOptions Prober::Sampling(const DeviceTurn::Hold& turn, double seconds) con
 }
 
 void Prober::Add(Reading reading) {
+  if (!reading.IsPlausible()) {
+    probe_.notes.push_back(fmt::format("a reading of kind '{}' took no time and is left out",
+                                       FormatReadingKind(reading.kind)));
+    return;
+  }
   reading.device = probe_.path;
   probe_.readings.push_back(std::move(reading));
 }

@@ -202,10 +202,7 @@ Reading ReadReading(Reader& reader, const Json& json, const std::string& device)
   out.seconds = {reader.Real(*seconds, "median"), reader.Real(*seconds, "mad"),
                  reader.Real(*seconds, "best"), reader.Integer(*seconds, "count")};
   if (out.seconds.count < 1) reader.Fail("a reading has no samples.");
-  // Differences of two can be nothing.
-  const bool is_difference = out.kind == ReadingKind::kDispatch || out.kind == ReadingKind::kWait;
-  if (out.seconds.median <= 0 && !is_difference)
-    reader.Fail(fmt::format("a reading of kind '{}' took no time.", kind));
+  if (!out.IsPlausible()) reader.Fail(fmt::format("a reading of kind '{}' took no time.", kind));
   if (out.seconds.median > kMostSeconds)
     reader.Fail(fmt::format("a reading of kind '{}' took {:g} s.", kind, out.seconds.median));
   return out;
@@ -252,6 +249,11 @@ double Reading::Rate() const {
       !IsKernel(kind) && kind != ReadingKind::kCrossing && kind != ReadingKind::kInterpreted;
   if (seconds.median <= 0 || !has_rate) return 0;
   return (kind == ReadingKind::kMatmul ? operations : static_cast<double>(bytes)) / seconds.median;
+}
+
+bool Reading::IsPlausible() const {
+  const bool is_difference = kind == ReadingKind::kDispatch || kind == ReadingKind::kWait;
+  return seconds.median > 0 || is_difference;
 }
 
 const DeviceProbe* ProbeReport::Find(std::string_view path, std::string_view identity) const {

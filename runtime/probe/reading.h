@@ -76,6 +76,8 @@ struct Reading {
   // Operations of a product, bytes otherwise, per second; 0 for latencies, kernels, crossings and
   // what is interpreted.
   double Rate() const;
+  // Whether it took time at all; only differences of two readings can be nothing.
+  bool IsPlausible() const;
 };
 
 // What a part took, of which making its kernels: compiling them, or waiting for it, and loading.
