@@ -173,7 +173,7 @@ class ProblemMaker {
       weights += ConstantBytesRead(module_, nodes, &counted);
     }
     for (place::Device& device : problem_.machine.devices) {
-      if (weights > static_cast<double>(place::CacheBytes(device)))
+      if (weights > static_cast<double>(place::KeptBytes(device)))
         UseFits(device.cold_fits, &device);
     }
     timings_.assign(devices_.size(), std::vector<std::optional<place::Timing>>(works_.size()));

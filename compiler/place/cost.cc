@@ -229,7 +229,7 @@ Cost InterpretedCost(const Device* host, const Work& work) {
 }
 
 std::vector<Fit> FitEfficiency(const Device& device, std::span<const Sample> samples) {
-  constexpr double kStep = 2;  // in log2
+  constexpr double kStep = 1;  // in log2
   std::vector<Fit> fits;
   for (size_t c = 0; c < kOpClassCount; ++c) {
     const auto op_class = static_cast<OpClass>(c);

@@ -32,7 +32,7 @@ struct Sample {
   Work work;
   double seconds = 0;  // measured; samples that are not above 0 are left out
 };
-// One fit per op class with at least two samples: the median factor and size in steps of four in
+// One fit per op class with at least two samples: the median factor and size in steps of two in
 // size, sigma from what remains (at least 5 %, and 25 % for fewer than eight samples). The order of
 // the samples does not matter.
 std::vector<Fit> FitEfficiency(const Device& device, std::span<const Sample> samples);

@@ -187,6 +187,10 @@ int64_t CacheBytes(const Device& device) {
   return levels > 1 ? device.levels[levels - 2].bytes : kUnknownBytes;
 }
 
+int64_t KeptBytes(const Device& device) {
+  return device.kind == TargetKind::kCpu ? CacheBytes(device) : CacheBytes(device) / 2;
+}
+
 Machine MergeMeasured(const Machine& defaults, const Machine& measured,
                       std::vector<std::string>* notes) {
   Machine out = defaults;

@@ -187,6 +187,10 @@ Status VerifyMachine(const Machine& machine);
 
 // Of the largest cache of a device, as its levels tell.
 int64_t CacheBytes(const Device& device);
+// Of weights that a run still finds in that cache from the run before. A GPU's is half of it: what
+// two halves of the chip read may stand in both halves of the cache, and what runs through it in
+// the same order each time is gone when it comes again.
+int64_t KeptBytes(const Device& device);
 
 // Line-based text; Parse reads exactly what Format writes, and calls VerifyMachine.
 // INVALID_ARGUMENT with the line number where the text is wrong; texts of more than 1 MiB are

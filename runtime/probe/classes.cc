@@ -40,11 +40,13 @@ std::string Convolution(int64_t channels, int64_t side, int64_t results, int64_t
       channels / groups, window / 2, groups);
 }
 
-// Each row without its mean, in units of its deviation.
+// Each row without its mean, in units of its deviation, scaled and shifted by weights.
 std::string Normalise(int64_t rows, int64_t cols) {
   return fmt::format(
       "graph g(%x: f32[{0}, {1}]) -> (\"y\" = %y) {{\n"
       "  %f0 = constant f32[]{{{2}}}\n"
+      "  %g0 = constant f32[{1}]{{{3}}}\n"
+      "  %h0 = constant f32[{1}]{{{3}}}\n"
       "  %f = broadcast %f0 {{shape = [{0}, 1]}} : f32[{0}, 1] \"y\"\n"
       "  %s = reduce_sum %x {{axes = [1], keep_dims = 1}} : f32[{0}, 1] \"y\"\n"
       "  %m = mul %s, %f : f32[{0}, 1] \"y\"\n"
@@ -54,8 +56,12 @@ std::string Normalise(int64_t rows, int64_t cols) {
       "  %v = reduce_sum %q {{axes = [1], keep_dims = 1}} : f32[{0}, 1] \"y\"\n"
       "  %d = sqrt %v : f32[{0}, 1] \"y\"\n"
       "  %e = broadcast %d {{shape = [{0}, {1}]}} : f32[{0}, {1}] \"y\"\n"
-      "  %y = div %c, %e : f32[{0}, {1}] \"y\"\n}}\n",
-      rows, cols, 1.0 / static_cast<double>(cols));
+      "  %n = div %c, %e : f32[{0}, {1}] \"y\"\n"
+      "  %g = broadcast %g0 {{shape = [{0}, {1}]}} : f32[{0}, {1}] \"y\"\n"
+      "  %h = broadcast %h0 {{shape = [{0}, {1}]}} : f32[{0}, {1}] \"y\"\n"
+      "  %o = mul %n, %g : f32[{0}, {1}] \"y\"\n"
+      "  %y = add %o, %h : f32[{0}, {1}] \"y\"\n}}\n",
+      rows, cols, 1.0 / static_cast<double>(cols), Weights(cols));
 }
 
 std::string Sum(int64_t rows, int64_t cols) {
@@ -66,21 +72,43 @@ std::string Sum(int64_t rows, int64_t cols) {
       rows, cols);
 }
 
-// Rows of a table, and what is added to them.
+// Rows of a table of weights, and what is added to them.
 std::string Gather(int64_t rows, int64_t cols, int64_t words) {
   return fmt::format(
-      "graph g(%t: f32[{2}, {1}], %i: i32[{0}], %z: f32[{0}, {1}]) -> (\"y\" = %y) {{\n"
+      "graph g(%i: i64[{0}], %z: f32[{0}, {1}]) -> (\"y\" = %y) {{\n"
+      "  %t = constant f32[{2}, {1}]{{{3}}}\n"
       "  %r = gather %t, %i {{axis = 0}} : f32[{0}, {1}] \"y\"\n"
       "  %y = add %r, %z : f32[{0}, {1}] \"y\"\n}}\n",
-      rows, cols, words);
+      rows, cols, words, Weights(words * cols));
 }
 
-std::string Attention(int64_t rows, int64_t depth) {
-  const std::string type = fmt::format("f32[1, 12, {}, {}]", rows, depth);
-  return fmt::format(
-      "graph g(%q: {0}, %k: {0}, %v: {0}) -> (\"y\" = %y) {{\n"
-      "  %y = attention %q, %k, %v {{scale = 0.125}} : {0} \"y\"\n}}\n",
-      type);
+// Of heads that stand side by side in the rows of one product, as models have them; with a mask of
+// keys or without.
+std::string Attention(int64_t rows, int64_t depth, bool has_mask) {
+  constexpr int64_t kHeads = 12;
+  const int64_t width = kHeads * depth;
+  const std::string heads = fmt::format("f32[1, {}, {}, {}]", kHeads, rows, depth);
+  const std::string apart = fmt::format("1, {}, {}, {}", rows, kHeads, depth);
+  const std::string whole = fmt::format("1, {}, {}", rows, width);
+  std::string text = fmt::format("graph g(%x: f32[1, {}, {}]", rows, 3 * width);
+  if (has_mask) text += fmt::format(", %m: f32[1, 1, 1, {}]", rows);
+  text += ") -> (\"y\" = %y) {\n";
+  int64_t start = 0;
+  for (const char* name : {"q", "k", "v"}) {
+    text += fmt::format(
+        "  %{0}s = slice %x {{starts = [0, 0, {1}], sizes = [{2}], steps = [1, 1, 1]}} : f32[{2}] "
+        "\"y\"\n"
+        "  %{0}r = reshape %{0}s {{shape = [{3}]}} : f32[{3}] \"y\"\n"
+        "  %{0} = transpose %{0}r {{perm = [0, 2, 1, 3]}} : {4} \"y\"\n",
+        name, start, whole, apart, heads);
+    start += width;
+  }
+  text += fmt::format(
+      "  %a = attention %q, %k, %v{0} {{scale = 0.125}} : {1} \"y\"\n"
+      "  %t = transpose %a {{perm = [0, 2, 1, 3]}} : f32[{2}] \"y\"\n"
+      "  %y = reshape %t {{shape = [{3}]}} : f32[{3}] \"y\"\n}}\n",
+      has_mask ? ", %m" : "", heads, apart, whole);
+  return text;
 }
 
 struct Kernel {
@@ -93,16 +121,16 @@ constexpr Kernel kKernels[] = {
     {"convolution, 64 x 56 x 56", [] { return Convolution(64, 56, 64, 3); }},
     {"normalised rows, 128 x 384", [] { return Normalise(128, 384); }},
     {"tanh of a sum, 128 x 384", [] { return Sum(128, 384); }},
-    {"attention, 12 x 128 x 32", [] { return Attention(128, 32); }},
+    {"attention, 12 x 128 x 32", [] { return Attention(128, 32, true); }},
     {"product, 128 x 1024 x 512", [] { return Product(128, 1024, 512); }},
     {"convolution, 256 x 14 x 14", [] { return Convolution(256, 14, 256, 3); }},
     {"normalised rows, 1024 x 1024", [] { return Normalise(1024, 1024); }},
     {"tanh of a sum, 1024 x 1024", [] { return Sum(1024, 1024); }},
-    {"attention, 12 x 384 x 64", [] { return Attention(384, 64); }},
-    {"attention, 12 x 197 x 64", [] { return Attention(197, 64); }},
+    {"attention, 12 x 384 x 64", [] { return Attention(384, 64, true); }},
+    {"attention, 12 x 197 x 64", [] { return Attention(197, 64, false); }},
     {"product, 197 x 768 x 768", [] { return Product(197, 768, 768); }},
     {"product, 1 x 1000 x 768", [] { return Product(1, 1000, 768); }},
-    {"rows of a table, 128 x 384", [] { return Gather(128, 384, 8192); }},
+    {"rows of a table, 128 x 384", [] { return Gather(128, 384, 1024); }},
     {"convolution of points, 96 x 28 x 28", [] { return Convolution(96, 28, 192, 1); }},
     {"convolution of channels, 192 x 28 x 28", [] { return Convolution(192, 28, 192, 3, 192); }},
     {"convolution of one point, 1152 x 48", [] { return Convolution(1152, 1, 48, 1); }},

@@ -152,25 +152,43 @@ std::vector<const Reading*> FindCopies(const DeviceProbe& probe, const std::stri
   return copies;
 }
 
-// What copies take beyond the latency; where that is little of it, the difference is noise.
-std::vector<place::CurvePoint> CurveOf(std::span<const Reading* const> copies, double latency) {
+// What copies take beyond the smallest; where that is little of it, the difference is noise.
+std::vector<place::CurvePoint> CurveOf(std::span<const Reading* const> copies, double smallest) {
   std::vector<place::CurvePoint> curve;
   for (const Reading* copy : copies) {
-    const double rest = copy->seconds.median - latency;
-    if (rest >= 0.2 * latency) {
+    const double rest = copy->seconds.median - smallest;
+    if (rest >= 0.2 * smallest) {
       curve.push_back({copy->bytes, static_cast<double>(copy->bytes) / rest});
     }
   }
   return curve;
 }
 
-// Latency from the smallest copy; bandwidth of the larger ones without it.
+double MedianOf(const DeviceProbe& probe, ReadingKind kind) {
+  for (const Reading& reading : probe.readings) {
+    if (reading.kind == kind) return reading.seconds.median;
+  }
+  return 0;
+}
+
+// Of the smallest copy, as the host sees it from its call to the end, what is left beside the parts
+// that the cost model counts by themselves: the wait for the end, and of what leaves the device the
+// submission, which the host makes while kernels run. What comes in is submitted copy by copy.
+double LatencyOf(const DeviceProbe& probe, const Reading& smallest) {
+  double counted = MedianOf(probe, ReadingKind::kWait);
+  if (smallest.from == "device") counted += MedianOf(probe, ReadingKind::kSubmit);
+  const double least = std::min(smallest.seconds.median, MedianOf(probe, ReadingKind::kDispatch));
+  return std::max(smallest.seconds.median - counted, least);
+}
+
+// Latency from the smallest copy; bandwidth of the larger ones from what they take longer.
 bool FillLink(const DeviceProbe& probe, const std::string& from, const std::string& to,
               place::Link* link) {
   const std::vector<const Reading*> copies = FindCopies(probe, from, to);
   if (copies.size() < 2) return false;
-  const double latency = copies.front()->seconds.median;
-  std::vector<place::CurvePoint> curve = CurveOf(copies, latency);
+  const double smallest = copies.front()->seconds.median;
+  const double latency = LatencyOf(probe, *copies.front());
+  std::vector<place::CurvePoint> curve = CurveOf(copies, smallest);
   if (curve.empty()) return false;
   double sigma = SigmaOf(copies.front()->seconds);
   bool is_verified = true;
@@ -188,8 +206,9 @@ bool FillLink(const DeviceProbe& probe, const std::string& from, const std::stri
 
 // With the host's copy from the caller's memory into page-locked memory.
 void SetCallerCurve(const DeviceProbe& probe, place::Link* link) {
+  const std::vector<const Reading*> pinned = FindCopies(probe, "pinned", "device");
   link->caller_curve =
-      CurveOf(FindCopies(probe, "pageable", "device"), link->latency_seconds.value);
+      CurveOf(FindCopies(probe, "pageable", "device"), pinned.front()->seconds.median);
 }
 
 // Of each class the time of the smallest evaluation, and of the largest what each unit more takes.

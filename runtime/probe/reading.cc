@@ -11,7 +11,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxTextBytes = size_t{4} << 20;
-constexpr const char* kFormat = "halyard-probes-5";
+constexpr const char* kFormat = "halyard-probes-6";
 constexpr double kMostSeconds = 3600;  // of one sample; no reading takes as long
 constexpr const char* kKindNames[] = {"copy",     "read",        "stream",      "triad",
                                       "matmul",   "kernel",      "dispatch",    "submit",

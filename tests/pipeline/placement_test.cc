@@ -487,6 +487,10 @@ TEST(Placement, WeightsBeyondTheCachesAreCold) {
   device.cold_fits = {{place::OpClass::kContraction, {{0, 3}}, 0.1}};
   EXPECT_EQ(seconds(product(128)), small);
   EXPECT_NEAR(seconds(product(512)), 3 * large, 1e-9 * large);
+  // Two halves of a GPU read much of that twice.
+  EXPECT_EQ(place::KeptBytes(device), 1 << 16);
+  device.kind = TargetKind::kCuda;
+  EXPECT_EQ(place::KeptBytes(device), 1 << 15);
 }
 
 // Two clusters that read from each other are placed as nodes, so each way between them is priced.

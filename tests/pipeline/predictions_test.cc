@@ -2,6 +2,7 @@
 // What programs record of the times that placement expects of their kernels.
 #include "compiler/pipeline/predictions.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -87,6 +88,44 @@ TEST(Predictions, KernelsThatComputeTheSameMaskArePredictedApart) {
     products += prediction->work.op_class == place::OpClass::kContraction;
   }
   EXPECT_EQ(products, 2u);
+}
+
+// Products of one value become one, and what reads its parts is work of its own, though the parts
+// have the product's name.
+TEST(Predictions, WhatReadsThePartsOfAMergedProductIsPredictedApart) {
+  const auto weights = [](int64_t seed) {
+    std::string out;
+    for (int64_t i = 0; i < 32 * 32; ++i)
+      out += fmt::format("{}{}", i == 0 ? "" : ", ", (i * seed) % 7);
+    return out;
+  };
+  const std::string text = fmt::format(R"(graph main(%x: f32[64, 32]) -> (%d) {{
+  %u = constant f32[32, 32]{{{}}}
+  %v = constant f32[32, 32]{{{}}}
+  %q = matmul %x, %u : f32[64, 32] "q"
+  %k = matmul %x, %v : f32[64, 32] "k"
+  %d = matmul %q, %k {{transpose_b = 1}} : f32[64, 64] "scores"
+}}
+)",
+                                       weights(3), weights(5));
+  CompileRequest request;
+  request.graph_text = text;
+  request.options.tune = false;
+  request.devices = TwoDevices();
+  request.devices.pop_back();
+  request.devices[0].target = *ParseTarget("cpu-avx2");
+  const auto compiled = pipeline::Compile(request);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().ToString();
+  std::multiset<double> flops;
+  for (const program::Record& record : compiled->program.records) {
+    if (record.kind != place::kPredictedRecord) continue;
+    const auto prediction = place::ParsePrediction(record.text);
+    ASSERT_TRUE(prediction.ok()) << prediction.status().ToString();
+    EXPECT_NE(prediction->key, 0u) << record.text;
+    if (prediction->work.op_class != place::OpClass::kContraction) continue;
+    flops.insert(prediction->work.flops);
+  }
+  EXPECT_THAT(flops, testing::ElementsAre(2.0 * 64 * 32 * 64, 2.0 * 64 * 64 * 32));
 }
 
 }  // namespace

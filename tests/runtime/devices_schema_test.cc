@@ -139,7 +139,7 @@ Json MakeSchema() {
   const Json probes = Object({{"format",
                                {{"enum",
                                  {"halyard-probes-1", "halyard-probes-2", "halyard-probes-3",
-                                  "halyard-probes-4", "halyard-probes-5"}}}},
+                                  "halyard-probes-4", "halyard-probes-5", "halyard-probes-6"}}}},
                               {"snapshot", Least(Type("integer", "Counts what was stored."), 0)},
                               {"unix_seconds", Least(Type("integer"), 0)},
                               {"devices", ListOf(probe)}},

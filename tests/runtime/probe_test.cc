@@ -178,7 +178,7 @@ TEST_F(ProbeTest, DamagedReportsAreRefused) {
     EXPECT_EQ(report.status().code(), StatusCode::kDataLoss) << text;
     return std::string(report.status().message());
   };
-  const std::string head = R"({"format": "halyard-probes-5", "snapshot": 1, "unix_seconds": 0, )";
+  const std::string head = R"({"format": "halyard-probes-6", "snapshot": 1, "unix_seconds": 0, )";
   const std::string device = head + R"("devices": [{"path": "a", "notes": [], "readings": [)";
   EXPECT_THAT(reason(""), HasSubstr("no JSON object"));
   EXPECT_THAT(reason("[1]"), HasSubstr("no JSON object"));
@@ -505,6 +505,23 @@ TEST_F(ProbeTest, PlacementGetsWhatWasMeasured) {
   EXPECT_DOUBLE_EQ(measured.links[0].curve[0].bytes_per_second, (1 << 20) / (30e-6 - 10e-6));
   EXPECT_TRUE(measured.links[0].is_verified);
   EXPECT_EQ(measured.links[1].latency_seconds.value, 8e-6);
+  // The wait for a copy's end is counted apart, and so is the submission of one that leaves: it was
+  // made while kernels ran. A copy takes at least what a dispatch does.
+  ProbeReport with_parts = SampleReport();
+  for (const auto& [kind, seconds] :
+       {std::pair{ReadingKind::kSubmit, 1e-6}, {ReadingKind::kWait, 3e-6}}) {
+    Reading part;
+    part.device = "gpu:0";
+    part.kind = kind;
+    part.seconds = {seconds, 0, seconds, 50};
+    with_parts.devices[0].readings.push_back(part);
+  }
+  const place::Machine parts = MeasuredMachine(machine, with_parts);
+  EXPECT_DOUBLE_EQ(parts.links[0].latency_seconds.value, 10e-6 - 3e-6);
+  EXPECT_DOUBLE_EQ(parts.links[1].latency_seconds.value, 8e-6 - 3e-6 - 1e-6);
+  EXPECT_EQ(parts.links[0].curve, measured.links[0].curve);
+  with_parts.devices[0].readings.back().seconds.median = 20e-6;
+  EXPECT_EQ(MeasuredMachine(machine, with_parts).links[0].latency_seconds.value, 2e-6);
   // Inputs and outputs are copied by the host as well, where that was measured.
   EXPECT_TRUE(measured.links[0].caller_curve.empty());
   ProbeReport with_callers = SampleReport();
