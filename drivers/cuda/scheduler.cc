@@ -86,6 +86,7 @@ void Scheduler::Recycle(Work* work) {
 void Scheduler::Enqueue(Work* work) {
   auto self = shared_from_this();
   work->scheduler = this;
+  queued_.fetch_add(1, std::memory_order_relaxed);
   size_t on_host = 0;
   for (Work::Wait& wait : work->waits) {
     wait.work = work;
@@ -335,6 +336,7 @@ void Scheduler::Deliver(Work* work) {
   }
   // Before the signals: who is told that the work is done finds its buffers released.
   work->ReleasePayload();
+  queued_.fetch_sub(1, std::memory_order_relaxed);
   for (Work::Signal& signal : work->signals) {
     if (status.ok()) {
       // A value that does not grow has failed the semaphore, which tells everyone concerned.
@@ -518,11 +520,12 @@ Status Scheduler::Wait(std::span<const hal::SemaphorePoint> points, hal::WaitMod
   const hal::Deadline deadline = hal::DeadlineAfter(timeout_ns);
   const hal::Deadline poll_end = std::min(deadline, hal::DeadlineAfter(poll_us_ * 1000));
   do {
-    bool is_busy = false;
-    for (const auto& lane : lanes_) is_busy |= Poll(*lane);
+    for (const auto& lane : lanes_) Poll(*lane);
     Drain();
     if (decided()) return status;
-    if (!is_busy) break;
+    // What is queued may be about to start: it waits for a step of the host that takes less than
+    // a thread needs to wake up.
+    if (queued_.load(std::memory_order_relaxed) == 0) break;
     Pause();
   } while (std::chrono::steady_clock::now() < poll_end);
 

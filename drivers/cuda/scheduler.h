@@ -7,15 +7,17 @@
 // lane is a stream: its works are launched in that order, and an event behind each tells when it is
 // done. A work is launched after those that its handed-over waits name; these entered their lanes
 // before it, so lanes cannot hold each other up in a circle. Callers who wait ask for the events
-// themselves; one thread per lane sleeps until the oldest event otherwise, and is started when
-// there is first need of it. Host calls run on that thread, between the works before and behind
-// them. No thread spins when nobody waits, and nothing is called from inside the CUDA driver.
+// themselves, also while what is queued here still waits for other devices; one thread per lane
+// sleeps until the oldest event otherwise, and is started when there is first need of it. Host
+// calls run on that thread, between the works before and behind them. No thread spins when nobody
+// waits, and nothing is called from inside the CUDA driver.
 //
 // A device that has stopped ending work leaves those threads in the driver for ever. One more
 // thread therefore looks now and then; after the limit the device is lost, what it may still touch
 // stays alive (`abandoned`) and everybody is told.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -105,6 +107,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   const Ref<Context> context_;
   const int64_t poll_us_, wait_limit_s_;
   const Launch launch_;
+  std::atomic<int64_t> queued_ = 0;  // works that were enqueued and have not ended
 
   std::mutex mutex_;  // everything below
   std::vector<std::unique_ptr<Lane>> lanes_;

@@ -2,7 +2,10 @@
 // How work of the CUDA driver gets to the streams: what waits on the GPU and what on the host, what
 // a replay changes, and what a fault does.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "hal/validation.h"
 #include "tests/drivers/cuda/fake_cuda.h"
@@ -223,6 +226,33 @@ TEST_F(CudaQueueTest, AWaitThatTimesOutLeavesTheWorkToTheThread) {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   EXPECT_EQ(timeline_->value(), 1u);
+}
+
+// A step of the host before the work takes less than a sleeping thread needs to wake up.
+TEST_F(CudaQueueTest, WhoWaitsLooksAtEventsOfWorkThatStartsMeanwhile) {
+  OpenWith({{"poll_us", "1000000"}});
+  Ref<hal::CommandBuffer> commands = RecordChain();
+  EXPECT_OK(Submit(0, commands.get(), 1, 2));
+  fake_.hold_streams(1);
+  std::atomic<bool> is_over{false};
+  std::thread caller([&] {
+    EXPECT_OK(WaitFor(timeline_.get(), 2));
+    is_over = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const long before = fake_.call_count("cuEventQuery");
+  EXPECT_OK(timeline_->Signal(1));
+  // Who sleeps looks a few times a second.
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+  while (fake_.call_count("cuEventQuery") < before + 100 &&
+         std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::yield();
+  }
+  EXPECT_GE(fake_.call_count("cuEventQuery"), before + 100);
+  EXPECT_FALSE(is_over);
+  fake_.hold_streams(0);
+  caller.join();
+  EXPECT_EQ(First(2), 2);
 }
 
 TEST_F(CudaQueueTest, HostCallsStandBetweenTheWorksOfTheirQueue) {
