@@ -427,17 +427,6 @@ void Scheduler::AbandonPayloadLocked(Work* work) {
   queues_[payload->point.queue].changed.notify_one();
 }
 
-bool Scheduler::CanCollectLocked(const Work& work) const {
-  if (!lost_.ok()) return true;
-  auto is_reached = [this](const QueuePoint& point) {
-    return point.value <= queues_[point.queue].completed;
-  };
-  // What it waited for in hardware must have been seen too, so that failures arrive in order.
-  return is_reached(work.point) &&
-         std::all_of(work.waits.begin(), work.waits.end(),
-                     [&](const Work::Wait& wait) { return is_reached(wait.point); });
-}
-
 // Ends all works that the hardware has done, in the order of submission. One thread at a time;
 // false when another one is at it or nothing was done.
 bool Scheduler::Retire() {
@@ -454,9 +443,14 @@ bool Scheduler::Retire() {
       }
       PollLocked();
       WorkList left, collected;
+      uint64_t completed[kMaxQueues] = {};
+      for (uint32_t q = 0; q < queue_count_; ++q) completed[q] = queues_[q].completed;
+      EndedPoints ended(completed);
       while (!in_flight_.empty()) {
         Work* work = in_flight_.Pop();
-        (CanCollectLocked(*work) ? collected : left).Push(work);
+        // What it waited for in hardware must have been seen too, so that ends come in order.
+        const bool is_over = !lost_.ok() || ended.Take(work->point, work->waits);
+        (is_over ? collected : left).Push(work);
       }
       in_flight_ = left;
       if (collected.empty()) {

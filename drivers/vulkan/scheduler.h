@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "drivers/vulkan/device_handle.h"
+#include "drivers/vulkan/ended_points.h"
 #include "drivers/vulkan/work.h"
 #include "hal/point_wait.h"
 #include "hal/stall_watch.h"
@@ -120,7 +121,6 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   bool LookForStall();
   void AbandonPayloadLocked(Work* work);
   std::string DescribeInFlightLocked() const;
-  bool CanCollectLocked(const Work& work) const;
   bool Retire();
   void End(Work* work);
   bool WatchLocked(uint32_t queue);
