@@ -28,6 +28,8 @@ kernel::OpId AddOp(kernel::Kernel& kernel, Opcode opcode) {
 
 }  // namespace
 
+bool BeginsEarly(const ScheduleRecord& record) { return record.kind != ScheduleKind::kGpuTile; }
+
 void PlaceAwaits(const loop::Function& function, const Target& target, ScheduledKernel& scheduled) {
   if ((target.gpu.features & static_cast<uint64_t>(GpuFeature::kDependentLaunch)) == 0) return;
   for (const Dispatch& dispatch : scheduled.dispatches) {

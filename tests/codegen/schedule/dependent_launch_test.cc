@@ -57,11 +57,12 @@ int64_t Count(const kernel::Kernel& kernel, Opcode opcode) {
   return count;
 }
 
-TEST(DependentLaunch, EveryKernelWaitsBeforeWhatMayChange) {
+TEST(DependentLaunch, KernelsWaitBeforeWhatMayChange) {
   ExprArena exprs;
   const std::vector<ScheduledKernel> all = BuildAll(GpuTargetOf("cuda-sm90"), exprs);
   ASSERT_FALSE(all.empty());
   for (const ScheduledKernel& built : all) {
+    if (built.record.kind == ScheduleKind::kGpuTile) continue;
     for (const Dispatch& dispatch : built.dispatches) {
       const kernel::Kernel& kernel = built.kernels[dispatch.kernel];
       SCOPED_TRACE(FormatSchedule(built.record));
@@ -80,6 +81,22 @@ TEST(DependentLaunch, EveryKernelWaitsBeforeWhatMayChange) {
       }
     }
   }
+}
+
+TEST(DependentLaunch, TilesWithoutMatrixUnitsBeginWhenAllBeforeThemHasEnded) {
+  ExprArena exprs;
+  bool has_tile = false, has_other = false;
+  for (const ScheduledKernel& built : BuildAll(GpuTargetOf("cuda-sm90"), exprs)) {
+    SCOPED_TRACE(FormatSchedule(built.record));
+    const bool is_tile = built.record.kind == ScheduleKind::kGpuTile;
+    (is_tile ? has_tile : has_other) = true;
+    for (const kernel::Kernel& kernel : built.kernels) {
+      EXPECT_EQ(Count(kernel, Opcode::kAwaitDispatches), is_tile ? 0 : 1);
+      EXPECT_EQ(Count(kernel, Opcode::kReleaseDispatches), is_tile ? 0 : 1);
+    }
+  }
+  EXPECT_TRUE(has_tile);
+  EXPECT_TRUE(has_other);
 }
 
 TEST(DependentLaunch, OnlyWhereTheDeviceHasIt) {
