@@ -112,9 +112,14 @@ std::vector<V> ImportSoftsign(NodeContext& c) {
   return {x / (1.0 + c.Unary("abs", x))};
 }
 
+// x * tanh(log(1 + e^x)) as a ratio of powers of e^-|x|, which keeps its digits where the logarithm
+// is of a number near 1.
 std::vector<V> ImportMish(NodeContext& c) {
   const V x = c.In(0);
-  return {x * c.Unary("tanh", Softplus(x))};
+  const V rises = c.Binary("ge", x, c.Like(x, 0));
+  const V n = c.Unary("exp", -c.Unary("abs", x));
+  const V above = c.Select(rises, 1.0 + 2.0 * n, n * (2.0 + n));
+  return {x * (above / (above + 2.0 * c.Select(rises, n * n, c.Like(x, 1))))};
 }
 
 V GeluErf(V x) { return 0.5 * x * (1.0 + x.c->Unary("erf", x * 0.70710678118654752440)); }
