@@ -153,7 +153,7 @@ Result<ScheduledKernel> BuildKernel(const loop::Function& function, uint32_t ker
                          : BuildGpuLoops(function, kernel, record, target);
     if (!scheduled.ok()) return scheduled;
     HY_TRY(CheckLoopLimit(*function.exprs, *scheduled, target));
-    if (BeginsEarly(record)) PlaceAwaits(function, target, *scheduled);
+    PlaceAwaits(function, target, *scheduled);
     return scheduled;
   }
   if (record.kind == ScheduleKind::kRow) return BuildRow(function, kernel, record, target);

@@ -121,6 +121,8 @@ struct Dispatch {
   std::vector<Binding> bindings;  // one per buffer parameter, in order
   std::vector<Expr> scalars;      // one per scalar parameter, in order; over dimension symbols
   Expr grid[3];
+  // Whether the kernel gains by beginning before what it depends on has ended (dependent_launch.h).
+  bool begins_early = true;
 };
 
 // Memory that lives from the first to the last dispatch of the kernel; contents undefined at the

@@ -529,9 +529,15 @@ Result<ScheduledKernel> BuildGpuContraction(const loop::Function& function, uint
     return InvalidArgument("Schedule '{}' needs a contraction; kernel '{}' is none: {}.",
                            FormatSchedule(record), function.kernels[kernel].name, why);
   }
-  return GpuContractionBuilder(function, function.kernels[kernel], record, target,
-                               std::move(*problem))
-      .Build();
+  GpuContractionBuilder builder(function, function.kernels[kernel], record, target,
+                                std::move(*problem));
+  HY_ASSIGN(ScheduledKernel built, builder.Build());
+  // A unit has room for several workgroups of tiles without matrix units, which are few; those that
+  // wait are placed where there is room, several on units that were done first and none on others.
+  for (Dispatch& dispatch : built.dispatches) {
+    dispatch.begins_early = record.kind != ScheduleKind::kGpuTile;
+  }
+  return built;
 }
 
 }  // namespace halyard::schedule

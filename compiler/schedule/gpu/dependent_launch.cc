@@ -28,11 +28,10 @@ kernel::OpId AddOp(kernel::Kernel& kernel, Opcode opcode) {
 
 }  // namespace
 
-bool BeginsEarly(const ScheduleRecord& record) { return record.kind != ScheduleKind::kGpuTile; }
-
 void PlaceAwaits(const loop::Function& function, const Target& target, ScheduledKernel& scheduled) {
   if ((target.gpu.features & static_cast<uint64_t>(GpuFeature::kDependentLaunch)) == 0) return;
   for (const Dispatch& dispatch : scheduled.dispatches) {
+    if (!dispatch.begins_early) continue;
     kernel::Kernel& kernel = scheduled.kernels[dispatch.kernel];
     const int64_t* size = kernel.workgroup_size;
     if (size[0] * size[1] * size[2] == 1 && kernel.subgroup_size == 0) continue;
