@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/place/plan.h"
@@ -16,6 +17,29 @@
 
 namespace halyard::pipeline {
 namespace {
+
+struct Predicted {
+  place::KernelPrediction prediction;
+  std::string record;  // its text
+};
+
+// What a program for one CPU without races records of its kernels.
+void PredictOnCpu(std::string_view text, std::vector<Predicted>* out) {
+  CompileRequest request;
+  request.graph_text = text;
+  request.options.tune = false;
+  request.devices = TwoDevices();
+  request.devices.pop_back();
+  request.devices[0].target = *ParseTarget("cpu-avx2");
+  const auto compiled = pipeline::Compile(request);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().ToString();
+  for (const program::Record& record : compiled->program.records) {
+    if (record.kind != place::kPredictedRecord) continue;
+    const auto prediction = place::ParsePrediction(record.text);
+    ASSERT_TRUE(prediction.ok()) << prediction.status().ToString();
+    out->push_back({*prediction, record.text});
+  }
+}
 
 // Each kernel is predicted once, and all predictions together are what the clusters cost.
 TEST(Predictions, EveryKernelHasAPredictionOnce) {
@@ -70,22 +94,13 @@ TEST(Predictions, KernelsThatComputeTheSameMaskArePredictedApart) {
   %d = add %c, %n : f32[64, 64] "masked2"
 }
 )";
-  CompileRequest request;
-  request.graph_text = kText;
-  request.options.tune = false;
-  request.devices = TwoDevices();
-  request.devices.pop_back();
-  request.devices[0].target = *ParseTarget("cpu-avx2");
-  const auto compiled = pipeline::Compile(request);
-  ASSERT_TRUE(compiled.ok()) << compiled.status().ToString();
+  std::vector<Predicted> all;
+  ASSERT_NO_FATAL_FAILURE(PredictOnCpu(kText, &all));
   size_t products = 0;
-  for (const program::Record& record : compiled->program.records) {
-    if (record.kind != place::kPredictedRecord) continue;
-    const auto prediction = place::ParsePrediction(record.text);
-    ASSERT_TRUE(prediction.ok()) << prediction.status().ToString();
-    EXPECT_EQ(prediction->labels.size(), 1u) << record.text;
-    EXPECT_LT(prediction->work.flops, 3.0 * 64 * 64 * 64) << record.text;
-    products += prediction->work.op_class == place::OpClass::kContraction;
+  for (const auto& [prediction, record] : all) {
+    EXPECT_EQ(prediction.labels.size(), 1u) << record;
+    EXPECT_LT(prediction.work.flops, 3.0 * 64 * 64 * 64) << record;
+    products += prediction.work.op_class == place::OpClass::kContraction;
   }
   EXPECT_EQ(products, 2u);
 }
@@ -108,22 +123,13 @@ TEST(Predictions, WhatReadsThePartsOfAMergedProductIsPredictedApart) {
 }}
 )",
                                        weights(3), weights(5));
-  CompileRequest request;
-  request.graph_text = text;
-  request.options.tune = false;
-  request.devices = TwoDevices();
-  request.devices.pop_back();
-  request.devices[0].target = *ParseTarget("cpu-avx2");
-  const auto compiled = pipeline::Compile(request);
-  ASSERT_TRUE(compiled.ok()) << compiled.status().ToString();
+  std::vector<Predicted> all;
+  ASSERT_NO_FATAL_FAILURE(PredictOnCpu(text, &all));
   std::multiset<double> flops;
-  for (const program::Record& record : compiled->program.records) {
-    if (record.kind != place::kPredictedRecord) continue;
-    const auto prediction = place::ParsePrediction(record.text);
-    ASSERT_TRUE(prediction.ok()) << prediction.status().ToString();
-    EXPECT_NE(prediction->key, 0u) << record.text;
-    if (prediction->work.op_class != place::OpClass::kContraction) continue;
-    flops.insert(prediction->work.flops);
+  for (const auto& [prediction, record] : all) {
+    EXPECT_NE(prediction.key, 0u) << record;
+    if (prediction.work.op_class != place::OpClass::kContraction) continue;
+    flops.insert(prediction.work.flops);
   }
   EXPECT_THAT(flops, testing::ElementsAre(2.0 * 64 * 32 * 64, 2.0 * 64 * 64 * 32));
 }

@@ -17,8 +17,8 @@ using kernel::Opcode;
 // algorithm D).
 Id KernelLowering::DivideByHalf(Id u, Id v) {
   const Id u32 = w_.Int(32), u64 = w_.Int(64);
-  const auto wide = [&](Id x) { return w_.Emit(spv::Op::OpUConvert, u64, {x}); };
-  const auto low = [&](Id x) { return w_.Emit(spv::Op::OpUConvert, u32, {x}); };
+  const auto wide = [&](Id x) { return Widen(x, 32, 64, false); };
+  const auto low = [&](Id x) { return Widen(x, 64, 32, false); };
   const Id top_bit = w_.EmitGlsl(GLSLstd450FindUMsb, u32, {v});
   const Id shift = w_.Emit(spv::Op::OpISub, u32, {U32(31), top_bit});
   const Id divisor = w_.Emit(spv::Op::OpShiftLeftLogical, u32, {v, shift});
@@ -54,14 +54,14 @@ Id KernelLowering::DivideByHalf(Id u, Id v) {
 // most after 1 is taken off (H. Warren, Hacker's Delight, 9-5).
 Id KernelLowering::DivideUnsigned(Id a, Id b) {
   const Id u32 = w_.Int(32), u64 = w_.Int(64);
-  const auto wide = [&](Id x) { return w_.Emit(spv::Op::OpUConvert, u64, {x}); };
-  const auto low = [&](Id x) { return w_.Emit(spv::Op::OpUConvert, u32, {x}); };
+  const auto wide = [&](Id x) { return Widen(x, 32, 64, false); };
+  const auto low = [&](Id x) { return Widen(x, 64, 32, false); };
   const auto high = [&](Id x) {
     return low(w_.Emit(spv::Op::OpShiftRightLogical, u64, {x, U64(32)}));
   };
   const std::optional<uint64_t> known = w_.IntValue(b);
   const bool is_short = known && *known >> 32 == 0;
-  Id v = is_short ? U32(static_cast<uint32_t>(*known)) : low(b);
+  Id v = low(b);
   Id is_long = 0, shift = 0;
   if (!is_short) {
     const Id upper = high(b);
@@ -118,9 +118,9 @@ Id KernelLowering::DivideWide(bool is_signed, Id a, Id b) {
   const Id bits = known ? a : w_.Emit(spv::Op::OpBitwiseOr, u64, {a, b});
   const Id high = w_.Emit(spv::Op::OpShiftRightLogical, u64, {bits, U64(32)});
   const Id is_wide = w_.Emit(spv::Op::OpINotEqual, w_.Bool(), {high, zero});
-  const Id by = known ? U32(static_cast<uint32_t>(*known)) : w_.Emit(spv::Op::OpUConvert, u32, {b});
-  const Id narrow = w_.Emit(spv::Op::OpUDiv, u32, {w_.Emit(spv::Op::OpUConvert, u32, {a}), by});
-  Id result = w_.Emit(spv::Op::OpUConvert, u64, {narrow});
+  const Id narrow =
+      w_.Emit(spv::Op::OpUDiv, u32, {Widen(a, 64, 32, false), Widen(b, 64, 32, false)});
+  Id result = Widen(narrow, 32, 64, false);
   When(is_wide, std::span(&u64, 1), Lanes(&result, 1), [&](Lanes out) { out[0] = divide(); });
   return result;
 }
