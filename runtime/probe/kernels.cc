@@ -182,8 +182,10 @@ std::vector<Planned> Products(const Prober& prober) {
     const auto is_input = [&](const hal::MatrixShape& shape) {
       return shape.input_dtype == row.dtype;
     };
+    // No kernel for a processor uses its tiles (AMX).
     const auto& shapes = prober.device().capabilities().matrix_shapes;
-    if (row.matrix_units && std::none_of(shapes.begin(), shapes.end(), is_input)) continue;
+    const bool has_units = prober.is_gpu() && std::any_of(shapes.begin(), shapes.end(), is_input);
+    if (row.matrix_units && !has_units) continue;
     // Long enough for a rate, short enough for a probe.
     const int64_t size = !prober.is_gpu()   ? (prober.is_host() ? 1024 : 256)
                          : row.matrix_units ? 8192
