@@ -30,9 +30,11 @@ constexpr int64_t kMatrixPadBytes = 16;  // rows of workgroup memory start in di
 
 Status GpuContractionBuilder::CheckRecord() {
   const auto is_power = [](int64_t v) { return v > 0 && (v & (v - 1)) == 0; };
-  if (!is_power(tile_.m) || !is_power(tile_.n) || !is_power(tile_.k) || !is_power(tile_.item_m) ||
-      !is_power(tile_.item_n) || tile_.m % tile_.item_m != 0 || tile_.n % tile_.item_n != 0 ||
-      tile_.m > 1024 || tile_.n > 1024 || tile_.k > 1024) {
+  // Tiles of quads may be thrice a power of two: CheckWgmma.
+  const bool is_even = is_power(tile_.m) && is_power(tile_.n) && is_power(tile_.item_n);
+  if ((!is_even && !IsWgmma()) || !is_power(tile_.k) || !is_power(tile_.item_m) ||
+      tile_.item_n <= 0 || tile_.m % tile_.item_m != 0 || tile_.n % tile_.item_n != 0 ||
+      tile_.m <= 0 || tile_.n <= 0 || tile_.m > 1024 || tile_.n > 1024 || tile_.k > 1024) {
     return Bad("bad tile");
   }
   if (tile_.split < 1 || tile_.split > 64 || tile_.stages < 1 || tile_.stages > 8) {
@@ -83,9 +85,16 @@ Status GpuContractionBuilder::CheckWgmma() const {
   if (shape_.accumulator != DType::kF32 || BitWidth(shape_.input) != 16) {
     return Bad("it multiplies 16-bit floats");
   }
-  if (tile_.k != kTileDepth || tile_.item_m % kernel::kRowsOfQuad != 0 || tile_.item_n < 64 ||
+  if (tile_.k != kTileDepth || tile_.item_m % kernel::kRowsOfQuad != 0 || tile_.item_n % 64 != 0 ||
       tile_.item_n > 256 || tile_.item_m * tile_.item_n > 128 * 128) {
     return Bad("bad tile");
+  }
+  // Places of a pass and of a slice add up (SpotOf) where quads stand above each other, 64 rows
+  // each.
+  const auto is_power = [](int64_t v) { return (v & (v - 1)) == 0; };
+  if (!(is_power(tile_.m) && is_power(tile_.n)) &&
+      (tile_.item_m != kernel::kRowsOfQuad || tile_.item_n != tile_.n)) {
+    return Bad("a tile that is no power of two has quads of 64 rows and all columns");
   }
   if (!record_.async || tile_.stages < 3) return Bad("it needs copies and three stages");
   return OkStatus();

@@ -22,10 +22,11 @@ constexpr double kCarriedCycles = 400, kVulkanCarriedCycles = 1100;  // of a ste
 constexpr double kVulkanCacheBytes = 24;
 constexpr int64_t kManyResults = 4 * 64 * 64;
 // Asynchronous products: nine tenths of what they can do at best; the cycles of 64 x 256 x 16
-// beside another quad; what they read from the second-level cache; the epilogue, and its share of
-// the times below.
+// beside another quad, and of what each of three takes; what they read from the second-level cache;
+// the epilogue, and its share of the times below.
 constexpr double kWgmmaRate = 1840;
 constexpr double kQuadProductCycles = 367;
+constexpr double kQuadShare = 0.53;
 constexpr double kQuadCacheBytes = 40.9;
 constexpr double kQuadLoadNs = 800;  // from asking for a stage until it is there
 constexpr double kQuadEpilogueNs = 96;
@@ -89,6 +90,7 @@ double CostOfTiles(const ContractionSizes& sizes, const ScheduleRecord& record,
     if (is_wgmma) {
       rate = kWgmmaRate;
       alone = tile.k / 16.0 * item / (64 * 256) * kQuadProductCycles;
+      if (items > 2) alone *= kQuadShare * static_cast<double>(items);
       // One stage is multiplied and one just has been; the others are on their way.
       alone = std::max(alone, kQuadLoadNs * product_tiles::kCyclesPerNs /
                                   static_cast<double>(std::max(tile.stages - 2, 1)));

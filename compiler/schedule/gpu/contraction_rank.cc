@@ -41,7 +41,8 @@ constexpr TileShape kMatrixTiles[] = {
 };
 // Parts of a quad are at most 128 x 128. A wide one reads workgroup memory least.
 constexpr TileShape kWgmmaTiles[] = {
-    {128, 256, 64, 64, 256},  {256, 128, 64, 128, 128}, {128, 128, 64, 64, 128},
+    {128, 256, 64, 64, 256},  {256, 128, 64, 128, 128}, {192, 192, 64, 64, 192},
+    {128, 192, 64, 64, 192},  {192, 128, 64, 64, 128},  {128, 128, 64, 64, 128},
     {128, 128, 64, 128, 128}, {64, 256, 64, 64, 128},   {128, 64, 64, 64, 64},
     {64, 128, 64, 64, 64},    {64, 64, 64, 64, 64},
 };
@@ -143,12 +144,17 @@ class Ranker {
     for (const TileShape& tile : kWgmmaTiles) {
       if (IsTooLarge(tile.m, rows_, 64) || IsTooLarge(tile.n, cols_, 64)) continue;
       const int64_t stage = int64_t{tile.m + tile.n} * tile.k * 2;
-      const int64_t slice =
-          int64_t{tile.m / tile.item_m} * 64 * (tile.n / tile.item_n * 32 + 8) * 4;
+      const auto slice_of = [&](int64_t columns) {
+        return int64_t{tile.m / tile.item_m} * 64 * (tile.n / tile.item_n * columns + 8) * 4;
+      };
       const int64_t all = target_.gpu.workgroup_memory_bytes;
-      // Two workgroups where they fit: one multiplies while the other stores.
-      const int64_t room = (all / 2 - kWorkgroupOverheadBytes - slice) / stage;
-      const int64_t stages = room >= 3 ? room : (all - slice) / stage;
+      // Two workgroups where they fit: one multiplies while the other stores. Where one has the
+      // unit to itself, a fifth stage is worth less than wide slices of C (PlanQuadSlice).
+      int64_t stages = (all / 2 - kWorkgroupOverheadBytes - slice_of(32)) / stage;
+      if (stages < 3) {
+        stages = (all - slice_of(64)) / stage;
+        if (stages < 4) stages = (all - slice_of(32)) / stage;
+      }
       if (stages < 3) continue;
       Add(ScheduleKind::kGpuWgmma, tile,
           static_cast<int32_t>(std::min<int64_t>(stages, kMostWgmmaStages)), true);

@@ -38,11 +38,12 @@ ContractionStage::ContractionStage(const loop::Function& function, const loop::K
 
   const int64_t fast = (access.along_k ? options_.depth : options_.extent) / access.lanes;
   const int64_t total = options_.extent * options_.depth / access.lanes;
-  const int64_t workitems = std::min(options_.workitems, total);
-  all_work_ = workitems == options_.workitems;
-  for (int64_t p = 0; p < total / workitems; ++p) {
-    const int64_t along = workitems >= fast ? 0 : p % (fast / workitems) * workitems * access.lanes;
-    const int64_t across = workitems >= fast ? p * (workitems / fast) : p / (fast / workitems);
+  // As many workitems as share the tile evenly, in whole lines or whole parts of one.
+  workers_ = std::min(options_.workitems, total);
+  while (total % workers_ != 0 || (workers_ % fast != 0 && fast % workers_ != 0)) --workers_;
+  for (int64_t p = 0; p < total / workers_; ++p) {
+    const int64_t along = workers_ >= fast ? 0 : p % (fast / workers_) * workers_ * access.lanes;
+    const int64_t across = workers_ >= fast ? p * (workers_ / fast) : p / (fast / workers_);
     passes_.push_back(access.along_k ? Pass{across, along} : Pass{along, across});
   }
 }
@@ -74,11 +75,10 @@ void ContractionStage::Begin(V first) {
   own_symbol_ = exprs_.Loop("place", side_.extent);
   k_symbol_ = exprs_.Loop("step", problem_.k.extent);
   const int64_t fast = (access.along_k ? options_.depth : options_.extent) / access.lanes;
-  const int64_t total = options_.extent * options_.depth / access.lanes;
   V id = writer_.WorkitemId(0);
-  if (!all_work_) {
-    works_ = writer_.Compare(Opcode::kLt, id, writer_.Index(total));
-    id = writer_.FloorMod(id, writer_.Index(total), true);
+  if (workers_ < options_.workitems) {
+    works_ = writer_.Compare(Opcode::kLt, id, writer_.Index(workers_));
+    id = writer_.FloorMod(id, writer_.Index(workers_), true);
   }
   const V along =
       writer_.Mul(writer_.FloorMod(id, writer_.Index(fast), true), writer_.Index(access.lanes));

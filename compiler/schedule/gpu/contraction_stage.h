@@ -23,7 +23,7 @@ class ContractionStage {
     OperandAccess access;
     int64_t extent = 0, depth = 0;  // powers of two
     int64_t k_block = 0;            // tiles are read up to the next multiple of this; 0: of depth
-    int64_t workitems = 0;          // a power of two
+    int64_t workitems = 0;
     int64_t stages = 1;             // tiles in workgroup memory
     bool k_major = false;           // [k][side] in memory whatever the access
     int64_t pad = 0;                // elements after each row of memory
@@ -82,7 +82,7 @@ class ContractionStage {
   Options options_;
   std::vector<loop::OpId> ops_;  // up to the kept value
   std::vector<Pass> passes_;
-  bool all_work_ = true;  // every workitem has a place of its own
+  int64_t workers_ = 1;  // workitems that have a place of their own, the first ones
   bool clamps_ = false, masks_ = false;
   bool k_major_ = false;
   int64_t stride_ = 0, tile_elements_ = 0;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "compiler/schedule/gpu/contraction_builder.h"
+#include "compiler/target/product_tiles.h"
 
 namespace halyard::schedule {
 
@@ -25,6 +26,7 @@ constexpr double kUnrolledEpilogueWeight = 8;
 // from workgroup memory and neither loads nor stores of one wait for those of another.
 constexpr int64_t kUnrolledPasses = 8;
 constexpr int64_t kMostBytesAhead = 192;  // of a workitem's operands of the epilogue
+constexpr int64_t kOtherRegisters = 40;   // of a workitem beside its sums and these
 
 }  // namespace
 
@@ -214,11 +216,12 @@ Status GpuContractionBuilder::LoadQuadsAhead() {
     }
     return bytes;
   };
+  const int64_t registers = std::min<int64_t>(255, product_tiles::kRegistersOfUnit / workitems_) -
+                            tile_.item_m * tile_.item_n / 128 - kOtherRegisters;
+  const int64_t most = std::min(kMostBytesAhead, 4 * registers);
   while (next_ahead_ < count) {
     // Slices are alike.
-    if (!ahead_.empty() && bytes_of(ahead_.front()) * (std::ssize(ahead_) + 1) > kMostBytesAhead) {
-      break;
-    }
+    if (!ahead_.empty() && bytes_of(ahead_.front()) * (std::ssize(ahead_) + 1) > most) break;
     const auto [row_shift, col_shift] = PlaceOfQuadSlice(next_ahead_);
     HY_ASSIGN(std::vector<V> loaded, LoadAhead(quad_slice_, row_shift, col_shift));
     if (loaded.empty()) break;
@@ -240,7 +243,8 @@ int64_t GpuContractionBuilder::PassesAtOnce(const Slice& slice) const {
                   is_heavy ? std::max<int64_t>(1, kUnrolledPasses / col_lanes_) : kUnrolledPasses);
 }
 
-// All sizes are powers of two, so the parts of a pass and of a place add up without a carry.
+// The parts of a pass and of a place add up without a carry: all sizes are powers of two, or rows
+// of the slice are rows of the tile (CheckWgmma).
 GpuContractionBuilder::Spot GpuContractionBuilder::SpotOf(const Slice& slice, V number,
                                                           int64_t pass, int64_t row_shift,
                                                           int64_t col_shift) {

@@ -26,6 +26,7 @@ struct Variant {
   bool transposes_b;  // rows of B along k
   int64_t m, n, k;
   const char* record;  // fields of its tile
+  bool adds = false;   // an operand as large as the result, which is loaded ahead
 };
 
 void PrintTo(const Variant& v, std::ostream* out) { *out << v.name; }
@@ -33,16 +34,21 @@ void PrintTo(const Variant& v, std::ostream* out) { *out << v.name; }
 std::string LoopText(const Variant& v) {
   const std::string b_at =
       v.transposes_b ? fmt::format("j*{} + l", v.k) : fmt::format("l*{} + j", v.n);
+  const std::string last =
+      v.adds ? fmt::format(
+                   "    %9 = load r[i*{} + j]\n    %6 = convert.f32 %9\n    %7 = add %5, %6\n", v.n)
+             : "    %6 = const.f32 0.0\n    %7 = max %5, %6\n";
   return fmt::format(
       "function {{\n  buffer a: {0}[{1}*{3}] input\n  buffer b: {0}[{3}*{2}] constant 0\n"
-      "  buffer bias: f32[{2}] constant 1\n  buffer c: {0}[{1}*{2}] output\n"
+      "  buffer bias: f32[{2}] constant 1\n  buffer r: {0}[{1}*{2}] input\n"
+      "  buffer c: {0}[{1}*{2}] output\n"
       "  kernel mm contraction(m: i; n: j; k: l; product: %1, %2; sum: %0) {{\n"
       "    parallel i < {1} {{\n    parallel j < {2} {{\n    %0 = reduce sum l < {3} {{\n"
       "      %11 = load a[i*{3} + l]\n      %1 = convert.f32 %11\n      %12 = load b[{4}]\n"
       "      %2 = convert.f32 %12\n      %3 = mul %1, %2\n      yield %3\n    }}\n"
-      "    %4 = load bias[j]\n    %5 = add %0, %4\n    %6 = const.f32 0.0\n    %7 = max %5, %6\n"
+      "    %4 = load bias[j]\n    %5 = add %0, %4\n{5}"
       "    %8 = convert.{0} %7\n    store c[i*{2} + j], %8\n    }}\n    }}\n  }}\n}}",
-      v.dtype, v.m, v.n, v.k, b_at);
+      v.dtype, v.m, v.n, v.k, b_at, last);
 }
 
 int64_t Count(const std::string& text, std::string_view word) {
@@ -105,6 +111,12 @@ TEST_P(Wgmma, CompilesToMatrixInstructions) {
 INSTANTIATE_TEST_SUITE_P(All, Wgmma, ::testing::Values(
     Variant{"wide", "bf16", false, 8192, 8192, 8192, "m=128 n=256 itemm=64 itemn=256 stages=4"},
     Variant{"two_halves", "f16", false, 8192, 8192, 8192, "m=256 n=128 itemm=128 itemn=128 stages=4"},
+    Variant{"three_quads", "f16", false, 6304, 3072, 768, "m=192 n=192 itemm=64 itemn=192 stages=4"},
+    Variant{"three_wide_quads", "f16", false, 6304, 768, 3072, "m=192 n=256 itemm=64 itemn=256 stages=3"},
+    Variant{"three_columns", "bf16", true, 4096, 2304, 768, "m=128 n=192 itemm=64 itemn=192 stages=5"},
+    Variant{"sum", "f16", false, 4096, 768, 3072, "m=128 n=256 itemm=64 itemn=256 stages=4", true},
+    Variant{"sum_of_three_quads", "f16", false, 6304, 768, 768, "m=192 n=192 itemm=64 itemn=192 stages=4", true},
+    Variant{"sum_of_three_wide_quads", "f16", false, 6304, 768, 768, "m=192 n=256 itemm=64 itemn=256 stages=3", true},
     Variant{"edges", "f16", false, 1000, 1000, 1000, "m=128 n=128 itemm=64 itemn=128 stages=4"},
     Variant{"small", "f16", true, 200, 72, 96, "m=64 n=64 itemm=64 itemn=64 stages=5"}),
     [](const auto& info) { return std::string(info.param.name); });

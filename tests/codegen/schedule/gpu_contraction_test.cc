@@ -408,7 +408,9 @@ TEST(GpuContraction, AsynchronousProducts) {
   const Sizes sizes[] = {
       {70, 72, 200, {64, 64, 64, 64, 3}},      {130, 200, 72, {128, 256, 64, 256, 4}},
       {200, 136, 72, {256, 128, 128, 128, 3}}, {72, 66, 330, {64, 128, 64, 64, 5}},
-      {64, 64, 8, {64, 64, 64, 64, 4}},
+      {64, 64, 8, {64, 64, 64, 64, 4}},        {200, 72, 136, {192, 64, 64, 64, 3}},
+      {70, 200, 72, {64, 192, 64, 192, 4}},    {130, 200, 136, {128, 192, 64, 192, 5}},
+      {200, 200, 72, {192, 192, 64, 192, 4}},  {200, 264, 72, {192, 256, 64, 256, 3}},
   };
   int number = 0;
   for (const Sizes& s : sizes) {
@@ -429,6 +431,26 @@ TEST(GpuContraction, AsynchronousProducts) {
       if (HasFatalFailure()) return;
     }
     ++number;
+  }
+}
+
+// Places of a pass over a slice would not add up.
+TEST(GpuContraction, AsynchronousProductsOfOddTilesStandAboveEachOther) {
+  MatMulText t = Shape(384, 384, 128);
+  t.dtype = t.output = "f16";
+  ExprArena exprs;
+  Result<loop::Function> function = loop::ParseFunction(Write(t), exprs);
+  ASSERT_TRUE(function.ok()) << function.status().ToString();
+  const std::pair<std::array<int, 5>, bool> tiles[] = {
+      {{192, 128, 64, 128, 4}, true},  {{128, 192, 64, 192, 4}, true},
+      {{128, 192, 64, 96, 4}, false},  {{384, 64, 128, 64, 3}, false},
+      {{192, 256, 64, 128, 3}, false}, {{96, 128, 96, 128, 3}, false},
+      {{160, 64, 32, 64, 3}, false}};
+  for (const auto& [tile, fits] : tiles) {
+    const Result<ScheduleRecord> record = ParseSchedule(Wgmma(tile));
+    ASSERT_TRUE(record.ok()) << record.status().ToString();
+    const auto built = BuildKernel(*function, 0, *record, GpuTargetOf("cuda-sm90"));
+    EXPECT_EQ(built.ok(), fits) << FormatSchedule(*record) << built.status().ToString();
   }
 }
 
@@ -612,7 +634,10 @@ TEST(GpuContraction, LargeProductsCopyWideAndOverlap) {
     }
     const GpuTile& tile = best.tile;
     const int64_t stages = tile.stages - is_quads;  // that the text fills
-    EXPECT_EQ(copies, stages * (tile.m + tile.n) * tile.k / 8 / kernel.workgroup_size[0]);
+    // By all workitems, or by three of four where lines of 192 columns cannot be shared evenly.
+    const int64_t rows = tile.m * tile.k / 8 / kernel.workgroup_size[0];
+    const int64_t cols = tile.n * tile.k / 8 / kernel.workgroup_size[0];
+    EXPECT_EQ(copies, stages * (rows + (tile.n == 192 && tile.m == 128 ? cols * 4 / 3 : cols)));
     EXPECT_EQ(CountOps(kernel, kernel::Opcode::kFragmentMma),
               is_quads ? 0 : tile.item_m / 16 * tile.item_n / 16 * tile.k / 16);
     EXPECT_EQ(CountOps(kernel, kernel::Opcode::kMmaAsync),
@@ -621,7 +646,8 @@ TEST(GpuContraction, LargeProductsCopyWideAndOverlap) {
   }
 }
 
-// llvmpipe takes the longer to compile a kernel the more sums a workitem has, far out of proportion.
+// llvmpipe takes the longer to compile a kernel the more sums a workitem has, far out of
+// proportion.
 TEST(GpuContraction, WorkitemsOfAProcessorHaveFewSums) {
   ExprArena exprs;
   Result<loop::Function> function = loop::ParseFunction(Write(Shape(128, 768, 3072)), exprs);
