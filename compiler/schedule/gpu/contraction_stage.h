@@ -21,7 +21,7 @@ class ContractionStage {
   using V = kernel::ValueId;
   struct Options {
     OperandAccess access;
-    int64_t extent = 0, depth = 0;  // powers of two
+    int64_t extent = 0, depth = 0;
     int64_t k_block = 0;            // tiles are read up to the next multiple of this; 0: of depth
     int64_t workitems = 0;
     int64_t stages = 1;             // tiles in workgroup memory
