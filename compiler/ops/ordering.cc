@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that order or select elements by value.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/quantity.h"
@@ -41,18 +42,54 @@ Result<std::vector<Value>> InferTopk(const InferContext& context) {
   return results;
 }
 
-// Whether element a comes before element b in ascending order; NaN is the greatest.
-bool ComesBefore(const Tensor& x, int64_t a, int64_t b) {
-  if (IsFloat(x.dtype)) {
-    const double left = LoadFloat(x, a);
-    const double right = LoadFloat(x, b);
-    if (std::isnan(left) || std::isnan(right)) return !std::isnan(left) && std::isnan(right);
-    return left < right;
+// An element of a row: a number that is the less the earlier the element comes, and where it was.
+struct Placed {
+  uint64_t key;
+  int64_t index;
+  // No two are equal: the first of equal elements comes first.
+  bool operator<(const Placed& other) const {
+    return key != other.key ? key < other.key : index < other.index;
   }
-  if (x.dtype == DType::kU64) {
-    return static_cast<uint64_t>(LoadInt(x, a)) < static_cast<uint64_t>(LoadInt(x, b));
+};
+
+constexpr uint64_t kSign = uint64_t{1} << 63;
+constexpr size_t kFewParts = 16;  // of a row: so few that they are found in one pass
+
+// Numbers as keys in ascending order: both zeros are equal, and all NaNs, which are the greatest.
+uint64_t KeyOf(double value) {
+  if (std::isnan(value)) return ~uint64_t{0};
+  const auto bits = std::bit_cast<uint64_t>(value + 0.0);
+  return bits & kSign ? ~bits : bits | kSign;
+}
+uint64_t KeyOf(int64_t value, DType dtype) {
+  const auto bits = static_cast<uint64_t>(value);
+  return dtype == DType::kU64 ? bits : bits ^ kSign;
+}
+
+// The row's elements as keys. Each element is loaded once: loading takes several times as long as
+// comparing.
+void PlaceRow(const Tensor& x, int64_t first, int64_t stride, bool is_descending,
+              std::vector<Placed>* row) {
+  const bool is_float = IsFloat(x.dtype);
+  const uint64_t flip = is_descending ? ~uint64_t{0} : 0;
+  for (size_t i = 0; i < row->size(); ++i) {
+    const auto index = static_cast<int64_t>(i);
+    const int64_t at = first + index * stride;
+    const uint64_t key = is_float ? KeyOf(LoadFloat(x, at)) : KeyOf(LoadInt(x, at), x.dtype);
+    (*row)[i] = {key ^ flip, index};
   }
-  return LoadInt(x, a) < LoadInt(x, b);
+}
+
+// The first `kept` of the row in order. Few are chosen in one pass that compares with the last of
+// them.
+void OrderRow(std::vector<Placed>* row, int64_t kept) {
+  const auto end_of_kept = row->begin() + kept;
+  if (static_cast<size_t>(kept) <= row->size() / kFewParts) {
+    std::partial_sort(row->begin(), end_of_kept, row->end());
+    return;
+  }
+  if (end_of_kept != row->end()) std::nth_element(row->begin(), end_of_kept, row->end());
+  std::sort(row->begin(), end_of_kept);
 }
 
 // Sorts each row along `axis` and keeps the first `kept` elements.
@@ -68,28 +105,17 @@ Result<std::vector<Tensor>> SortRows(const EvalContext& context, size_t axis, in
     if (i < axis) outer *= dims[i];
     if (i > axis) inner *= dims[i];
   }
+  std::vector<Placed> row(static_cast<size_t>(x.dims[axis]));
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t n = 0; n < inner; ++n) {
-      const auto position = [&](int64_t i) { return (o * x.dims[axis] + i) * inner + n; };
-      std::vector<int64_t> order(static_cast<size_t>(x.dims[axis]));
-      for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
-      const auto is_before = [&](int64_t a, int64_t b) {
-        return is_descending ? ComesBefore(x, position(b), position(a))
-                             : ComesBefore(x, position(a), position(b));
-      };
-      // No two are equal: the first of equal elements comes first.
-      const auto comes = [&](int64_t a, int64_t b) {
-        return is_before(a, b) || (a < b && !is_before(b, a));
-      };
-      const auto end_of_kept = order.begin() + kept;
-      if (end_of_kept != order.end()) {
-        std::nth_element(order.begin(), end_of_kept, order.end(), comes);
-      }
-      std::sort(order.begin(), end_of_kept, comes);
+      const int64_t first = o * x.dims[axis] * inner + n;
+      PlaceRow(x, first, inner, is_descending, &row);
+      OrderRow(&row, kept);
       for (int64_t i = 0; i < kept; ++i) {
         const int64_t to = (o * kept + i) * inner + n;
-        CopyElement(x, position(order[static_cast<size_t>(i)]), values, to);
-        StoreInt(indices, to, order[static_cast<size_t>(i)]);
+        const int64_t index = row[static_cast<size_t>(i)].index;
+        CopyElement(x, first + index * inner, values, to);
+        StoreInt(indices, to, index);
       }
     }
   }
@@ -175,6 +201,16 @@ constexpr OpCase kTopkCases[] = {
     {"f32[3, 4]{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}", "axis = 1, k = [3]",
      "f32[3, 3]{3, 2, 1, 7, 6, 5, 11, 10, 9}; i64[3, 3]{3, 2, 1, 3, 2, 1, 3, 2, 1}"},
     {"i32[4]{5, 1, 1, 0}", "axis = 0, k = [3], largest = 0", "i32[3]{0, 1, 1}; i64[3]{3, 1, 2}"},
+    {"f32[32]{0, -0, -inf, 7, -8, nan, 7, 1, 2, 3, 4, 5, 6, -1, -2, -3, "
+     "0, 1, 2, 3, 4, 5, 6, inf, nan, -1, -2, -3, -4, -5, -6, -7}",
+     "axis = 0, k = [2]", "f32[2]{nan, nan}; i64[2]{5, 24}"},
+    {"f32[32]{0, -0, -1, 7, -8, nan, 7, 1, 2, 3, 4, 5, 6, -1, -2, -3, "
+     "0, 1, 2, 3, 4, 5, 6, 7, 7, -1, -2, -8, -4, -5, -6, -7}",
+     "axis = 0, k = [2], largest = 0", "f32[2]{-8, -8}; i64[2]{4, 27}"},
+    {"u64[3]{1, 18446744073709551615, 0}", "axis = 0, k = [2]",
+     "u64[2]{18446744073709551615, 1}; i64[2]{1, 0}"},
+    {"i8[3]{-1, 1, 0}", "axis = 0, k = [2], largest = 0", "i8[2]{-1, 0}; i64[2]{0, 2}"},
+    {"f32[3]{-0, 0, -0}", "axis = 0, k = [3]", "f32[3]{-0, 0, -0}; i64[3]{0, 1, 2}"},
 };
 
 constexpr OpCase kNonzeroCases[] = {
