@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "runtime/device_target.h"
 #include "runtime/symbol_binding.h"
 
 namespace halyard::runtime {
@@ -35,6 +36,7 @@ class Recorder {
       HY_TRY_CONTEXT(RecordBlock(block), "recording block {} of entry '{}'", block, entry_.name);
     }
     FindLastSteps();
+    CountFirstHostSteps();
     return std::shared_ptr<const Recording>(std::move(out_));
   }
 
@@ -328,6 +330,24 @@ class Recorder {
     for (uint32_t i = 0; i < out_->steps.size(); ++i) {
       if (!is_waited[i]) out_->last_steps.push_back(i);
     }
+  }
+
+  void CountFirstHostSteps() {
+    const std::vector<Recording::Step>& steps = out_->steps;
+    if (steps.empty() || steps[0].device == out_->waiting_device()) return;
+    if (!IsHostDevice(*loaded_.device(steps[0].device))) return;
+    // How many steps wait for each; all of them do for some other, but the first.
+    std::vector<uint32_t> waiting(steps.size(), 0);
+    for (uint32_t i = 1; i < steps.size(); ++i) {
+      if (steps[i].waits.empty()) return;
+      for (const uint32_t before : steps[i].waits) ++waiting[before];
+    }
+    uint32_t count = 1;
+    while (steps[count].device == steps[0].device && waiting[count - 1] == 1 &&
+           steps[count].waits == std::vector<uint32_t>{count - 1}) {
+      ++count;
+    }
+    out_->first_host_steps = count;
   }
 
   const LoadedProgram& loaded_;

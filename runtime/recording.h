@@ -48,6 +48,10 @@ struct Recording {
   std::vector<std::vector<int64_t>> output_dims;
   std::vector<Step> steps;           // in an order that respects the waits
   std::vector<uint32_t> last_steps;  // no other step waits for them
+  // The run begins with so many steps of the host, one after the other, before any other device has
+  // something to do. Who waits for the run does them first: it would be idle, and waking another
+  // thread for them takes longer than many of them do. 0: it begins elsewhere, or is of one device.
+  uint32_t first_host_steps = 0;
 
   // The device that a caller waits on: that of the last step, where what it waits for happens.
   uint32_t waiting_device() const { return steps.empty() ? 0 : steps.back().device; }

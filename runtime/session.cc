@@ -99,17 +99,20 @@ void Session::WaitIdle() {
 
 void Session::Abandon() {
   const Recording& recording = *current_;
-  const auto wait = [&](hal::Semaphore* semaphore, uint64_t value) {
+  const auto wait = [&](uint32_t device, hal::Semaphore* semaphore, uint64_t value) {
     const hal::SemaphorePoint point{semaphore, value};
     // The failure that is being reported came first; this only waits for what was queued before it.
-    recording.program->device(0)
+    // On the device that does it: its step may have been left to who waits.
+    recording.program->device(device)
         ->Wait({&point, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout)
         .Ignore();
   };
   for (uint32_t i = 0; i < queued_steps_; ++i) {
-    wait(step_semaphores_[i].get(), serial_ * kValuesPerRun);
+    wait(recording.steps[i].device, step_semaphores_[i].get(), serial_ * kValuesPerRun);
   }
-  if (transfer_semaphore_) wait(transfer_semaphore_.get(), transfer_value_);
+  if (transfer_semaphore_) {
+    wait(recording.waiting_device(), transfer_semaphore_.get(), transfer_value_);
+  }
   Forget();
 }
 
@@ -502,8 +505,9 @@ Status Session::SubmitStep(uint32_t index, bool caller_waits) {
   hal::Ordering ordering;
   ordering.waits = wait_points_;
   ordering.signals = {&signal, 1};
-  // Nobody waits for the other devices of the program.
-  ordering.caller_waits = caller_waits && step.device == recording.waiting_device();
+  // Nobody waits for the other devices of the program, but for what the caller does first.
+  ordering.caller_waits = caller_waits && (step.device == recording.waiting_device() ||
+                                           index < recording.first_host_steps);
   if (step.interpret != nullptr || step.host_copies) {
     HostStep& call = host_steps_[index];
     call = {this, &recording, index};
@@ -693,6 +697,12 @@ Status Session::Run(std::span<const CallTensor> inputs, std::span<const CallTens
   if (!guard.owns()) return BusyFailure();
   return poison_.Run("session", AfterBadAlloc::kUsable, [&]() -> Status {
     HY_TRY(Start(inputs, outputs, results, true));
+    if (const uint32_t count = current_->first_host_steps; count > 0) {
+      // How that ended is known from the end of the run.
+      WaitFor(*current_->program->device(current_->steps[0].device),
+              {step_semaphores_[count - 1].get(), serial_ * kValuesPerRun})
+          .Ignore();
+    }
     const hal::SemaphorePoint end{last_.semaphore.get(), last_.value};
     Status status = last_.device->Wait({&end, 1}, hal::WaitMode::kAll, hal::kInfiniteTimeout);
     in_flight_ = false;

@@ -199,9 +199,11 @@ place::Work CountWork(const graph::Module& module, std::span<const NodeId> nodes
     const Node& node = module.nodes[id];
     const double flops = CountFlops(module, node);
     work.flops += flops;
-    // Contractions and their kin decide the class whatever else is there.
+    // Contractions and their kin decide the class whatever else is there, then reductions: what is
+    // computed of each element beside them takes no pass of its own.
     const bool is_template = (node.op->traits & graph::kTemplate) != 0;
-    const double weight = is_template ? 1e18 + flops : flops;
+    const bool is_reduction = ClassOf(node) == place::OpClass::kReduction;
+    const double weight = is_template ? 1e18 + flops : is_reduction ? 1e15 + flops : flops;
     if (weight > most && !node.results.empty()) {
       most = weight;
       work.op_class = ClassOf(node);

@@ -73,6 +73,14 @@ TEST(ClusterWork, CountsFlopsAndBytes) {
       "graph main(%x: f32[30, 70]) -> (%a) {\n"
       "  %a = reduce_sum %x {axes = [1], keep_dims = 0} : f32[30] \"a\"\n}\n");
   EXPECT_EQ(sum.flops, 30.0 * 70);
+  // A row's elements take more to compute than to add; it is a reduction all the same.
+  const place::Work pooled = WorkOf(
+      "graph main(%x: f32[30, 70], %y: f32[30, 70]) -> (%a) {\n"
+      "  %s = add %x, %y : f32[30, 70]\n"
+      "  %r = tanh %s : f32[30, 70]\n"
+      "  %a = reduce_sum %r {axes = [1], keep_dims = 0} : f32[30] \"a\"\n}\n");
+  EXPECT_EQ(pooled.op_class, place::OpClass::kReduction);
+  EXPECT_EQ(pooled.results, 30.0);
   // What sorting compares, and what finding the first few does.
   const place::Work sorted = WorkOf(
       "graph main(%x: f32[4, 1024]) -> (%a, %i) {\n"

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "compiler/compile.h"
 #include "compiler/graph/interpreter.h"
@@ -444,6 +446,50 @@ TEST(Devices, WeightsThatDoNotFitAreStreamed) {
   }
   // Page-locked memory counts on a synthetic device.
   EXPECT_LE(devices[1]->memory_statistics().peak_bytes, planned + plan.streamed_bytes + 4096);
+}
+
+// Who waits would be idle, and another thread would have to be woken.
+TEST(Devices, WhatARunBeginsWithOnTheHostIsDoneByWhoWaitsForIt) {
+  const auto instance = MakeInstance();
+  const auto devices = Open(*instance, {"cpu:0", "cpu:1?synthetic=1&threads=1"});
+  // a and b are interpreted on the host, one after the other, before anything happens elsewhere.
+  constexpr std::string_view kText = R"(graph main(%x: f64[8], %y: f64[8]) -> (%d) {
+  %a = rem %x, %y : f64[8] "a"
+  %b = rem %x, %a : f64[8] "b"
+  %c = cast %b {dtype = f32} : f32[8] "c"
+  %d = tanh %c : f32[8] "d"
+}
+)";
+  auto program =
+      CompileFor(kText, devices, {{"a", "cpu:0"}, {"b", "cpu:0"}, {"c", "cpu:0"}, {"d", "cpu:1"}});
+  ASSERT_TRUE(program.ok()) << program.status().ToString();
+  auto loaded = runtime::LoadSaved(instance, std::move(*program), devices, {});
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  std::vector<std::thread::id> threads;
+  runtime::SessionOptions options;
+  options.interpreter = [&](const InterpretRequest& request) {
+    threads.push_back(std::this_thread::get_id());
+    return InterpretNode(request);
+  };
+  const auto session = runtime::Session::Create(*loaded, options);
+  Tensor x, y;
+  x.dtype = y.dtype = DType::kF64;
+  x.dims = y.dims = {8};
+  x.bytes.resize(64), y.bytes.resize(64);
+  for (int i = 0; i < 8; ++i) {
+    reinterpret_cast<double*>(x.bytes.data())[i] = 7.5 + i;
+    reinterpret_cast<double*>(y.bytes.data())[i] = 4.0;
+  }
+  std::mt19937 random(8);
+  std::vector<Tensor> outputs = {RandomTensor(random, {8})};
+  for (int run = 0; run < 20; ++run) {
+    const Status status = RunOn(*session, {x, y}, outputs);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+  }
+  EXPECT_NEAR(reinterpret_cast<float*>(outputs[0].bytes.data())[0],
+              std::tanh(std::fmod(7.5, std::fmod(7.5, 4.0))), 1e-6);
+  EXPECT_EQ(threads.size(), 40u);
+  EXPECT_THAT(threads, testing::Each(std::this_thread::get_id()));
 }
 
 TEST(Devices, AFailureOnOneDeviceEndsTheRunAndTheNextOneStartsAfresh) {
