@@ -209,6 +209,9 @@ struct Kernel {
   std::vector<std::string> scalars;
   int64_t workgroup_size[3] = {1, 1, 1};
   int32_t subgroup_size = 0;       // that the code relies on; 0: any
+  // Whether a kernel that waits itself (kAwaitDispatches) is to be launched before what it waits
+  // for has ended. If not, the wait is over at once; the code is as good as what waits makes it.
+  bool begins_early = true;
   std::vector<Op> ops;
   std::vector<Value> values;
   std::vector<Block> blocks;       // blocks[0] is the body

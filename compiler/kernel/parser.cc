@@ -117,6 +117,7 @@ class Parser {
         HY_ASSIGN(kernel_.subgroup_size, line.ReadNumber<int32_t>());
         HY_TRY(line.Expect(")"));
       }
+      kernel_.begins_early = !line.Take("late");
       HY_TRY(line.Expect("{"));
       HY_TRY(line.ExpectEnd());
       kernel_.blocks.emplace_back();

@@ -62,9 +62,10 @@ class Printer {
   explicit Printer(const Kernel& kernel) : kernel_(kernel), numbers_(kernel.values.size(), kNone) {}
 
   std::string Run() {
-    Line("kernel {} workgroup({}, {}, {}){} {{", kernel_.name, kernel_.workgroup_size[0],
+    Line("kernel {} workgroup({}, {}, {}){}{} {{", kernel_.name, kernel_.workgroup_size[0],
          kernel_.workgroup_size[1], kernel_.workgroup_size[2],
-         kernel_.subgroup_size ? fmt::format(" subgroup({})", kernel_.subgroup_size) : "");
+         kernel_.subgroup_size ? fmt::format(" subgroup({})", kernel_.subgroup_size) : "",
+         kernel_.begins_early ? "" : " late");
     ++depth_;
     for (const Buffer& b : kernel_.buffers) {
       Line("buffer {} {} {} {}{}{}", IsIdentifier(b.name) ? b.name : Quote(b.name),

@@ -26,7 +26,7 @@ GpuKernel EntryOf(const kernel::Kernel& kernel, const Target& target) {
     entry.workgroup_size[axis] = static_cast<uint32_t>(kernel.workgroup_size[axis]);
   }
   entry.subgroup_size = static_cast<uint32_t>(kernel.subgroup_size);
-  if (Has(target, GpuFeature::kDependentLaunch)) {
+  if (Has(target, GpuFeature::kDependentLaunch) && kernel.begins_early) {
     for (const kernel::Op& op : kernel.ops) {
       if (op.opcode == kernel::Opcode::kAwaitDispatches) entry.flags |= kGpuEntryWaitsItself;
     }

@@ -31,8 +31,8 @@ kernel::OpId AddOp(kernel::Kernel& kernel, Opcode opcode) {
 void PlaceAwaits(const loop::Function& function, const Target& target, ScheduledKernel& scheduled) {
   if ((target.gpu.features & static_cast<uint64_t>(GpuFeature::kDependentLaunch)) == 0) return;
   for (const Dispatch& dispatch : scheduled.dispatches) {
-    if (!dispatch.begins_early) continue;
     kernel::Kernel& kernel = scheduled.kernels[dispatch.kernel];
+    kernel.begins_early = kernel.begins_early && dispatch.begins_early;
     const int64_t* size = kernel.workgroup_size;
     if (size[0] * size[1] * size[2] == 1 && kernel.subgroup_size == 0) continue;
     if (std::any_of(kernel.ops.begin(), kernel.ops.end(),

@@ -7,6 +7,7 @@
 #include "base/gpu_kernel_abi.h"
 #include "compiler/codegen/cuda/emit.h"
 #include "compiler/kernel/opcode.h"
+#include "compiler/kernel/text.h"
 #include "compiler/kernel/verifier.h"
 #include "compiler/loop/text.h"
 #include "tests/codegen/schedule/check_gpu.h"
@@ -62,7 +63,6 @@ TEST(DependentLaunch, KernelsWaitBeforeWhatMayChange) {
   const std::vector<ScheduledKernel> all = BuildAll(GpuTargetOf("cuda-sm90"), exprs);
   ASSERT_FALSE(all.empty());
   for (const ScheduledKernel& built : all) {
-    if (built.record.kind == ScheduleKind::kGpuTile) continue;
     for (const Dispatch& dispatch : built.dispatches) {
       const kernel::Kernel& kernel = built.kernels[dispatch.kernel];
       SCOPED_TRACE(FormatSchedule(built.record));
@@ -86,13 +86,26 @@ TEST(DependentLaunch, KernelsWaitBeforeWhatMayChange) {
 TEST(DependentLaunch, TilesWithoutMatrixUnitsBeginWhenAllBeforeThemHasEnded) {
   ExprArena exprs;
   bool has_tile = false, has_other = false;
-  for (const ScheduledKernel& built : BuildAll(GpuTargetOf("cuda-sm90"), exprs)) {
+  Target target = GpuTargetOf("cuda-sm90");
+  for (const ScheduledKernel& built : BuildAll(target, exprs)) {
     SCOPED_TRACE(FormatSchedule(built.record));
     const bool is_tile = built.record.kind == ScheduleKind::kGpuTile;
     (is_tile ? has_tile : has_other) = true;
     for (const kernel::Kernel& kernel : built.kernels) {
-      EXPECT_EQ(Count(kernel, Opcode::kAwaitDispatches), is_tile ? 0 : 1);
-      EXPECT_EQ(Count(kernel, Opcode::kReleaseDispatches), is_tile ? 0 : 1);
+      EXPECT_EQ(Count(kernel, Opcode::kAwaitDispatches), 1);
+      EXPECT_EQ(Count(kernel, Opcode::kReleaseDispatches), 1);
+      EXPECT_EQ(kernel.begins_early, !is_tile);
+      const std::string text = kernel::FormatModule({{kernel}});
+      const auto parsed = kernel::ParseModule(text);
+      ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+      EXPECT_EQ(kernel::FormatModule(*parsed), text);
+      EXPECT_EQ(parsed->kernels[0].begins_early, !is_tile);
+      target.gpu.features |= static_cast<uint64_t>(GpuFeature::kKernelIr);
+      Result<std::vector<uint8_t>> bytes = cuda::EmitCudaImage({{kernel}}, target);
+      ASSERT_TRUE(bytes.ok()) << bytes.status().ToString();
+      Result<GpuImage> image = ReadGpuImage(*bytes);
+      ASSERT_TRUE(image.ok()) << image.status().ToString();
+      EXPECT_EQ(image->kernels[0].flags, is_tile ? 0 : kGpuEntryWaitsItself);
     }
   }
   EXPECT_TRUE(has_tile);
