@@ -10,11 +10,12 @@
 
 namespace halyard::schedule {
 
-// Adds await_dispatches and, before its last access, release_dispatches to every kernel of a GPU with
-// GpuFeature::kDependentLaunch that does not wait already, and tells it whether it begins early. One
-// that does not waits all the same: what comes out of a wait is read as memory that changes, and
-// products of f32 whose operands were read as constants took 1.2 to 1.7 times as long on an H200.
-// A kernel of one workitem stays as it is.
+// Adds await_dispatches and, before its last access, release_dispatches to every kernel of a GPU
+// with GpuFeature::kDependentLaunch that does not wait already, and tells it whether it begins
+// early. One that does not waits all the same: what comes out of a wait is read as memory that
+// changes. Loads of constants may move, and the compiler moved those of a tile's next step behind
+// the products of this one, which took 1.2 to 1.7 times as long on an H200. A kernel of one
+// workitem stays as it is.
 void PlaceAwaits(const loop::Function& function, const Target& target, ScheduledKernel& scheduled);
 
 }  // namespace halyard::schedule
