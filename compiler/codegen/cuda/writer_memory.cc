@@ -256,9 +256,9 @@ void KernelWriter::WriteAsyncCopy(const Op& op) {
 
 // Pointers come out of the wait as new ones, about which the compiler knows nothing but that they
 // are to global memory: through its __restrict__ parameters it may read ahead of the wait, or by
-// instructions for what never changes. What was read ahead of the wait is constant.
+// instructions for what never changes. What was read ahead of the wait is constant. Where GPUs have
+// no such wait nothing is left of it but that.
 void KernelWriter::WriteAwait() {
-  if (target_.gpu.compute_capability < 90) return;
   std::string operands;
   std::vector<size_t> buffers;
   for (size_t i = 0; i < kernel_.buffers.size(); ++i) {
@@ -267,7 +267,9 @@ void KernelWriter::WriteAwait() {
     operands += fmt::format("{}\"+l\"(a{})", operands.empty() ? "" : ", ", i);
     buffers.push_back(i);
   }
-  Line("asm volatile(\"griddepcontrol.wait;\" : {} : : \"memory\");", operands);
+  const bool has_wait = target_.gpu.compute_capability >= 90;
+  Line("asm volatile(\"{}\" : {} : : \"memory\");", has_wait ? "griddepcontrol.wait;" : "",
+       operands);
   for (size_t i : buffers) {
     const Buffer& buffer = kernel_.buffers[i];
     Line("b{0} = ({1}{2}*)__cvta_global_to_generic(a{0});", i,

@@ -19,6 +19,12 @@ bool IsConstant(const loop::Function& function, const Binding& binding) {
          function.buffers[binding.index].role == loop::BufferRole::kConstant;
 }
 
+// Products that load the operands of a step into registers before they multiply those of another.
+bool LoadsAhead(const ScheduleRecord& record) {
+  return record.kind == ScheduleKind::kGpuTile ||
+         (record.kind == ScheduleKind::kGpuMatrix && !record.async);
+}
+
 kernel::OpId AddOp(kernel::Kernel& kernel, Opcode opcode) {
   kernel::Op op{};
   op.opcode = opcode;
@@ -29,10 +35,13 @@ kernel::OpId AddOp(kernel::Kernel& kernel, Opcode opcode) {
 }  // namespace
 
 void PlaceAwaits(const loop::Function& function, const Target& target, ScheduledKernel& scheduled) {
-  if ((target.gpu.features & static_cast<uint64_t>(GpuFeature::kDependentLaunch)) == 0) return;
+  if (target.kind != TargetKind::kCuda) return;
+  const bool has_early =
+      (target.gpu.features & static_cast<uint64_t>(GpuFeature::kDependentLaunch)) != 0;
   for (const Dispatch& dispatch : scheduled.dispatches) {
+    if (!has_early && !LoadsAhead(scheduled.record)) continue;
     kernel::Kernel& kernel = scheduled.kernels[dispatch.kernel];
-    kernel.begins_early = kernel.begins_early && dispatch.begins_early;
+    kernel.begins_early = kernel.begins_early && has_early && dispatch.begins_early;
     const int64_t* size = kernel.workgroup_size;
     if (size[0] * size[1] * size[2] == 1 && kernel.subgroup_size == 0) continue;
     if (std::any_of(kernel.ops.begin(), kernel.ops.end(),
@@ -57,7 +66,10 @@ void PlaceAwaits(const loop::Function& function, const Target& target, Scheduled
     // there is room, not evenly.
     const auto last = std::find_if(body.rbegin(), body.rend(), touches);
     body.insert(last == body.rend() ? body.end() : last.base() - 1, release);
-    body.insert(std::find_if(body.begin(), body.end(), touches), await);
+    // A late one has nothing to do before.
+    body.insert(
+        kernel.begins_early ? std::find_if(body.begin(), body.end(), touches) : body.begin(),
+        await);
   }
 }
 

@@ -14,8 +14,10 @@ namespace halyard::schedule {
 // with GpuFeature::kDependentLaunch that does not wait already, and tells it whether it begins
 // early. One that does not waits all the same: what comes out of a wait is read as memory that
 // changes. Loads of constants may move, and the compiler moved those of a tile's next step behind
-// the products of this one, which took 1.2 to 1.7 times as long on an H200. A kernel of one
-// workitem stays as it is.
+// the products of this one, which took 1.2 to 1.7 times as long on an H200. On NVIDIA
+// GPUs without the feature products that load the operands of a step ahead wait for that reason,
+// too (loads moved alike in the machine code for sm_75 and sm_80, which was never run). A kernel of
+// one workitem stays as it is.
 void PlaceAwaits(const loop::Function& function, const Target& target, ScheduledKernel& scheduled);
 
 }  // namespace halyard::schedule
