@@ -197,6 +197,13 @@ std::string EnvDefaultCacheFolder() {
   return home && *home == '/' ? std::string(home) + "/.cache/halyard" : std::string();
 }
 
+std::string EnvVulkanDriverFiles() {
+  for (const char* name : {"VK_DRIVER_FILES", "VK_ICD_FILENAMES"}) {
+    if (const char* files = std::getenv(name)) return fmt::format("{}='{}'", name, files);
+  }
+  return {};
+}
+
 std::vector<std::string> EnvPythonFolders() {
   std::vector<std::string> folders;
   const auto add = [&](std::string folder) {

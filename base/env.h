@@ -63,6 +63,10 @@ std::vector<std::string> CheckEnvironment();
 // Empty when neither variable is an absolute path.
 std::string EnvDefaultCacheFolder();
 
+// The variable by which the user names drivers to the Vulkan loader, and its value:
+// "VK_DRIVER_FILES='/x.json'"; an empty value counts, as for the loader. Empty: none is set.
+std::string EnvVulkanDriverFiles();
+
 // Folders below which Python packages of this user lie in lib/python3.*/site-packages:
 // `$VIRTUAL_ENV`, that whose bin/python3 is the first on `$PATH` (the Python of a virtual
 // environment may be called without activating it) and `$HOME/.local`, as far as they are absolute

@@ -101,15 +101,15 @@ Status VulkanInstance::Create() {
     info.pNext = &messenger;
   }
   VkResult result = vkCreateInstance(&info, nullptr, &handle_);
-  if (result == VK_ERROR_INCOMPATIBLE_DRIVER) {
-    return Unavailable(
-        "The Vulkan loader found no working driver (vkCreateInstance answered "
-        "VK_ERROR_INCOMPATIBLE_DRIVER).");
-  }
-  // Whatever it says: an old loader calls a torn manifest a lack of memory.
   if (result != VK_SUCCESS) {
-    return Unavailable("The Vulkan loader cannot start: vkCreateInstance answered {}.",
-                       FormatVkResult(result));
+    // What the user named is the likeliest cause, whatever the answer is: an old loader calls a
+    // torn manifest a lack of memory.
+    std::string named = EnvVulkanDriverFiles();
+    if (!named.empty()) named = " with " + named;
+    return Unavailable(
+        "The Vulkan loader {}{}: vkCreateInstance answered {}.",
+        result == VK_ERROR_INCOMPATIBLE_DRIVER ? "found no working driver" : "cannot start", named,
+        FormatVkResult(result));
   }
   volkLoadInstanceOnly(handle_);
   if (is_validated) {

@@ -14,14 +14,16 @@ class VulkanLoaderTest : public testing::Test {
   void SetUp() override { testing::GTEST_FLAG(death_test_style) = "threadsafe"; }
 
   // Opens the driver with only `manifest` for drivers, and ends the process: 0 when the answer is
-  // UNAVAILABLE and contains `part`.
+  // UNAVAILABLE, contains `part` and names the variable with its value.
   static void OpenAndExit(const std::string& manifest, const std::string& part) {
     setenv("VK_DRIVER_FILES", manifest.c_str(), 1);
     setenv("VK_ICD_FILENAMES", manifest.c_str(), 1);
     Result<Ref<hal::Driver>> driver = OpenVulkanDriver();
     std::fprintf(stderr, "%s\n", driver.status().ToString().c_str());
+    const std::string message(driver.status().message());
     bool is_right = driver.status().code() == StatusCode::kUnavailable &&
-                    driver.status().message().find(part) != std::string::npos;
+                    message.find(part) != std::string::npos &&
+                    message.find("with VK_DRIVER_FILES='" + manifest + "'") != std::string::npos;
     std::exit(is_right ? 0 : 1);
   }
 };
@@ -29,6 +31,10 @@ class VulkanLoaderTest : public testing::Test {
 TEST_F(VulkanLoaderTest, NoManifest) {
   EXPECT_EXIT(OpenAndExit("/nonexistent/icd.json", "found no working driver"),
               testing::ExitedWithCode(0), "");
+}
+
+TEST_F(VulkanLoaderTest, AnEmptyListOfManifests) {
+  EXPECT_EXIT(OpenAndExit("", "found no working driver"), testing::ExitedWithCode(0), "");
 }
 
 TEST_F(VulkanLoaderTest, ManifestOfAMissingLibrary) {
