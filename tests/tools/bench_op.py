@@ -164,7 +164,9 @@ def main():
                                 (["--op", "matmul", "--shape", "8x8x0"], "8x8x0"),
                                 (["--op", "add", "--shape", "8x"], "'8x'"),
                                 (["--op", "add", "--shape", "8", "--dtype", "i8"], "'i8'"),
-                                (["--op", "add"], "needs --shape the dims"),
+                                (["--op", "add"], "needs --shape D, DxD, DxDxD or DxDxDxD: the dims"),
+                                (["--op", "copy", "--shape", "0"], "'0' is not D, DxD, "),
+                                (["--op", "gelu", "--shape", "1x1x1x1x1"], "or DxDxDxD: the dims, of sizes from 1"),
                                 (["--op", "softmax"], "--op softmax needs --shape ROWSxCOLUMNS"),
                                 (["--op", "mm"], "there is no --op 'mm'; there are: matmul, conv"),
                                 (["--op", "add", "--shape", "8", "model.onnx"], "takes no model")]:

@@ -511,11 +511,20 @@ TEST(BenchReport, ComparesByTheSamples) {
        std::vector<std::pair<const char*, Json>>{{"samples", {1e-3, -1e-3}},
                                                  {"samples", {{"a", 1e-3}}},
                                                  {"samples", 1e-3},
-                                                 {"shapes", 5}}) {
+                                                 {"shapes", 5},
+                                                 {"precision", 16},
+                                                 {"precision", Json()},
+                                                 {"io_precision", Json::array()},
+                                                 {"identity", 5},
+                                                 {"identity", {{"inputs", "x"}}},
+                                                 {"identity", {{"inputs", {Json()}}}}}) {
     Json damaged = before;
     damaged["rows"][0][name] = value;
     EXPECT_THROW(ParseBenchReport("a", damaged.dump()), CommandError) << damaged["rows"][0][name];
   }
+  Json damaged = before;  // As earlier reports have it: for all rows.
+  damaged["io_precision"] = 16;
+  EXPECT_THROW(ParseBenchReport("a", damaged.dump()), CommandError);
 }
 
 }  // namespace

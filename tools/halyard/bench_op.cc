@@ -170,17 +170,18 @@ struct OpForm {
   size_t least, most;  // dims
   hy_value (OpWriter::*write)();
 };
+constexpr const char* kAnyDims = "D, DxD, DxDxD or DxDxDxD: the dims";
 constexpr OpForm kForms[] = {
     {"matmul", "MxNxK or BATCHxMxNxK", 3, 4, &OpWriter::MatMul},
     {"conv", "NxCxHxWxMxR: images, channels, height, width, filters, window", 6, 6,
      &OpWriter::Conv},
     {"softmax", "ROWSxCOLUMNS", 2, 4, &OpWriter::Softmax},
     {"layernorm", "ROWSxCOLUMNS", 2, 4, &OpWriter::LayerNorm},
-    {"add", "the dims", 1, 4, &OpWriter::Add},
-    {"gelu", "the dims", 1, 4, &OpWriter::Gelu},
+    {"add", kAnyDims, 1, 4, &OpWriter::Add},
+    {"gelu", kAnyDims, 1, 4, &OpWriter::Gelu},
     {"sum", "ROWSxCOLUMNS", 2, 4, &OpWriter::Sum},
     {"attention", "BATCHxHEADSxLENGTHxWIDTH", 4, 4, &OpWriter::Attention},
-    {"copy", "the dims", 1, 4, &OpWriter::Copy},
+    {"copy", kAnyDims, 1, 4, &OpWriter::Copy},
     {"gather", "ROWSxWIDTHxCOUNT: of the table, and rows picked", 3, 3, &OpWriter::Gather},
 };
 

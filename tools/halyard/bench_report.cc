@@ -582,12 +582,28 @@ Json ParseBenchReport(const std::string& file, const std::string& text) {
   const auto is_text = [](const Json& row, const char* name) {
     return row.contains(name) && row[name].is_string();
   };
+  // A row's name and key are made of these, where they are there.
+  const auto check_words = [&](const Json& object) {
+    for (const char* name : {"precision", "io_precision"}) {
+      if (object.contains(name) && !object[name].is_string())
+        throw fail("'" + std::string(name) + "' is no text");
+    }
+  };
+  check_words(json);
   if (!json.contains("rows") || !json["rows"].is_array()) throw fail("it has no rows");
   for (const Json& row : json["rows"]) {
     if (!row.is_object() || !is_text(row, "model") || !is_text(row, "device")) {
       throw fail("a row names no model and device");
     }
     if (row.contains("shapes") && !row["shapes"].is_object()) throw fail("'shapes' names no sizes");
+    check_words(row);
+    const Json identity = row.value("identity", Json::object());
+    if (!identity.is_object()) throw fail("the identity of a row is no object");
+    const Json inputs = identity.value("inputs", Json::array());
+    if (!inputs.is_array()) throw fail("the inputs of a row are no list");
+    for (const Json& input : inputs) {
+      if (!input.is_object()) throw fail("an input of a row is no object");
+    }
     if (!row.contains("samples")) continue;
     if (!row["samples"].is_array()) throw fail("the samples of a row are no list");
     for (const Json& sample : row["samples"]) {
