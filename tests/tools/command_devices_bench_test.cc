@@ -96,6 +96,28 @@ TEST_F(CommandTest, DevicesCompared) {
   ExpectError(Run("devices --diff a.json gone.json"), 2, "'gone.json' cannot be read");
 }
 
+TEST_F(CommandTest, WhatOfADeviceIsCompared) {
+  const std::string text = Run("devices cpu:0 --json");
+  Write("a.json", text);
+  const auto differs = [&](const std::function<void(nlohmann::ordered_json&)>& change,
+                           const std::string& line) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);
+    change(json);
+    Write("b.json", json.dump());
+    EXPECT_THAT(Run("devices --diff a.json b.json"), testing::HasSubstr(line));
+    EXPECT_EQ(status_, 4) << line;
+  };
+  using Report = nlohmann::ordered_json;
+  differs([](Report& json) { json["devices"][0]["executable_formats"].push_back("sheets"); },
+          "+ cpu:0 format sheets = yes\n");
+  differs([](Report& json) { json["devices"][0]["left_out"] = "It is slow."; },
+          "+ cpu:0 left out = It is slow.\n");
+  differs([](Report& json) { json["drivers"][0]["reason"] = "It is late."; }, "OK (It is late.)\n");
+  // A report may come from anywhere: nothing of it commands the terminal.
+  differs([](Report& json) { json["devices"][0]["features"].push_back("red\x1b[31m"); },
+          "+ cpu:0 feature red\\x1b[31m = yes\n");
+}
+
 TEST_F(CommandTest, DamagedReportsOfDevicesAreNotCompared) {
   Write("a.json", Run("devices cpu:0 --json"));
   const nlohmann::ordered_json report = nlohmann::ordered_json::parse(Read("a.json"));

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/escape_controls.h"
 #include "tools/halyard/devices.h"
 #include "tools/halyard/format.h"
 
@@ -76,7 +77,9 @@ std::map<std::string, std::string> Facts(const Json& report,
                                          const std::map<std::string, std::string>& others) {
   std::map<std::string, std::string> facts;
   for (const Json& driver : report.at("drivers")) {
-    facts["driver " + driver.at("name").get<std::string>()] = ValueText(driver.at("status"));
+    const std::string reason = ValueText(driver.at("reason"));
+    facts["driver " + driver.at("name").get<std::string>()] =
+        ValueText(driver.at("status")) + (reason.empty() ? "" : " (" + reason + ")");
   }
   for (const Json& device : report.at("devices")) {
     const std::string path = device.at("path");
@@ -91,6 +94,10 @@ std::map<std::string, std::string> Facts(const Json& report,
     for (const Json& feature : device.at("features")) {
       facts[path + " feature " + feature.get<std::string>()] = "yes";
     }
+    for (const Json& format : device.at("executable_formats")) {
+      facts[path + " format " + format.get<std::string>()] = "yes";
+    }
+    if (device.contains("left_out")) facts[path + " left out"] = ValueText(device.at("left_out"));
   }
   if (!report.contains("links")) return facts;
   for (const Json& link : report.at("links")) {
@@ -154,18 +161,20 @@ Json ParseDevicesReport(const std::string& file, const std::string& text) {
 
 std::string DiffReports(const Json& a, const Json& b, bool with_fields) {
   std::string text;
+  // The reports may come from anywhere.
+  const auto add = [&](const std::string& line) { text += EscapeControls(line) + "\n"; };
   const auto before = Facts(a, Names(with_fields ? a : b)),
              after = Facts(b, Names(with_fields ? b : a));
   for (const auto& [key, value] : before) {
     const auto other = after.find(key);
     if (other == after.end()) {
-      text += "- " + key + " = " + value + "\n";
+      add("- " + key + " = " + value);
     } else if (other->second != value) {
-      text += "  " + key + ": " + value + " -> " + other->second + "\n";
+      add("  " + key + ": " + value + " -> " + other->second);
     }
   }
   for (const auto& [key, value] : after) {
-    if (before.find(key) == before.end()) text += "+ " + key + " = " + value + "\n";
+    if (before.find(key) == before.end()) add("+ " + key + " = " + value);
   }
   const auto old_times = Times(a), new_times = Times(b);
   for (const auto& [key, seconds] : old_times) {
@@ -173,8 +182,8 @@ std::string DiffReports(const Json& a, const Json& b, bool with_fields) {
     if (other == new_times.end() || seconds <= 0) continue;
     const double ratio = other->second / seconds;
     if (std::abs(ratio - 1) < kSameTime) continue;
-    text += "  " + key +
-            Format(": %.2f us -> %.2f us (x %.2f)\n", seconds * 1e6, other->second * 1e6, ratio);
+    add("  " + key +
+        Format(": %.2f us -> %.2f us (x %.2f)", seconds * 1e6, other->second * 1e6, ratio));
   }
   return text;
 }
