@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "base/quantity.h"
 #include "compiler/place/core_solve.h"
@@ -155,6 +156,27 @@ Ticks LeastGainOfDevices(const Problem& problem, const Core& core, const Assignm
   return 0;
 }
 
+size_t CountDevices(const Assignment& at) {
+  return std::set<uint32_t>(at.begin(), at.end()).size();
+}
+
+// Whether `rival` is taken in place of `at`. Of two plans the one over more devices has to win its
+// least gain, and so does one over as many that has no device for all that can be there.
+bool IsBetter(const Problem& problem, const Core& core, const Simulator& simulator,
+              const std::vector<Candidate>& candidates, const Candidate& rival,
+              const Assignment& at) {
+  const Ticks its_score = simulator.Score(rival.at), score = simulator.Score(at);
+  const size_t its_count = CountDevices(rival.at), count = CountDevices(at);
+  if (its_count > count) {
+    return its_score + LeastGainOfDevices(problem, core, at, rival.at, score) < score;
+  }
+  const bool is_single = std::any_of(
+      candidates.begin(), candidates.end(),
+      [&](const Candidate& candidate) { return candidate.device != kNone && candidate.at == at; });
+  if (its_count == count && is_single) return its_score < score;
+  return its_score < score + LeastGainOfDevices(problem, core, rival.at, at, its_score);
+}
+
 // One solve over given units, without explanation.
 Result<Outcome> SolveUnits(const Problem& problem, const Core& core, const Simulator& simulator,
                            uint64_t* steps) {
@@ -258,11 +280,11 @@ Result<Outcome> SolveUnits(const Problem& problem, const Core& core, const Simul
         candidate.by == DecidedBy::kPreviousPlan && (problem.hysteresis || problem.keeps_previous);
     // Pulling back may have cost a little; then the rival it came down to is taken as it is. What
     // more devices win together has to be believed, too.
-    const Ticks least = LeastGainOfDevices(problem, core, candidate.at, out.at, its_score);
-    const bool wins = is_running ? (problem.keeps_previous && its_score < kNever) ||
-                                       its_score - score <
-                                           NoiseBetween(problem, core, candidate.at, out.at, score)
-                                 : its_score < simulator.Score(out.at) + least;
+    const bool wins =
+        is_running
+            ? (problem.keeps_previous && its_score < kNever) ||
+                  its_score - score < NoiseBetween(problem, core, candidate.at, out.at, score)
+            : IsBetter(problem, core, simulator, candidates, candidate, out.at);
     if (!wins) continue;
     out.at = candidate.at;
     out.decided.assign(core.units, candidate.by);

@@ -417,6 +417,50 @@ TEST(Hysteresis, EstimatesLeaveOneDeviceOnlyForATenth) {
   EXPECT_EQ(DevicesOf(SolveOk(problem))[2], 0u);
 }
 
+// What leaves one device for a tenth only is a plan over several: of plans that have one device
+// each the faster is taken, however little it wins, and one that needs help elsewhere is such a
+// plan.
+TEST(Hysteresis, OfSingleDevicesTheFasterIsTakenByEstimatesToo) {
+  std::vector<Item> items;
+  for (int i = 0; i < 5; ++i) items.push_back(MakeItem(fmt::format("layer{}", i), {1000, 1001}));
+  Problem problem = MakeChain(MakeMachine(2), std::move(items), 1024);
+  for (Item& item : problem.items) item.costs[0].source = item.costs[1].source = Source::kFitted;
+  const Plan plan = SolveOk(problem);
+  EXPECT_EQ(plan.winner, "all on 'cpu:0'");
+  // The first item is the CPU's alone, and so little that the rest may be anywhere.
+  problem.items[0].costs[0].seconds = 0.08;
+  problem.items[0].costs[1].reason = Reason::kOp;
+  for (size_t i = 1; i < problem.items.size(); ++i) problem.items[i].costs[1].seconds = 9e-4;
+  EXPECT_EQ(SolveOk(problem).winner, "all on 'cpu:0'");
+  for (size_t i = 1; i < problem.items.size(); ++i) problem.items[i].costs[0].seconds = 0.01;
+  EXPECT_EQ(SolveOk(problem).winner, "all that can be on 'gpu:0'");
+}
+
+// The same on random problems: no one device is faster than what its estimates led to.
+TEST(Hysteresis, EstimatesTakeNothingSlowerThanOneDevice) {
+  std::mt19937 random(65);
+  for (int round = 0; round < 80; ++round) {
+    RandomShape shape;
+    shape.devices = 2 + round % 4;
+    shape.items = 4 + round % 12;
+    Problem problem = MakeRandomProblem(random, shape);
+    problem.hysteresis = true;
+    // Devices of almost one speed, each of which can do all.
+    std::vector<double> factors;
+    for (uint32_t d = 0; d < shape.devices; ++d) factors.push_back(20 + 0.1 * (random() % 20));
+    for (Item& item : problem.items) {
+      const Cost first = item.costs[0];
+      for (size_t d = 0; d < item.costs.size(); ++d) {
+        item.costs[d] = first;
+        item.costs[d].seconds *= factors[d];
+        item.costs[d].source = Source::kFitted;
+      }
+    }
+    const Plan plan = SolveOk(problem);
+    EXPECT_LE(plan.makespan_seconds, BestSingle(plan) * (1 + 1e-9)) << round << plan.winner;
+  }
+}
+
 // Where programs were timed over the border, half of that is enough; a border that costs what it
 // does not seem to keeps islands away by itself.
 TEST(Hysteresis, MeasuredBordersAskForATwentieth) {
