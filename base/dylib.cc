@@ -13,8 +13,10 @@ Result<DynamicLibrary> DynamicLibrary::Open(const std::string& path) {
   library.handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!library.handle_) {
     const char* error = dlerror();
-    return Unavailable("Library '{}' cannot be opened: {}.", path,
-                       error ? error : "no reason given");
+    std::string_view reason = error ? error : "no reason given";
+    // The system names the library too, or another that it needs.
+    if (reason.starts_with(path + ": ")) reason.remove_prefix(path.size() + 2);
+    return Unavailable("Library '{}' cannot be opened: {}.", path, reason);
   }
   return library;
 }

@@ -8,11 +8,13 @@
 #include <cstdlib>
 #include <optional>
 
+#include "base/near_names.h"
 #include "base/parse_number.h"
 
 namespace halyard {
 namespace {
 
+constexpr std::string_view kPrefix = "HALYARD_";
 constexpr std::string_view kFlag = "flag", kNumber = "number", kOneOf = "one of ";
 
 constexpr std::string_view kOffWords[] = {"0", "false", "off", "no"};
@@ -178,6 +180,24 @@ int64_t EnvInt(EnvVar variable) {
   return value ? *value : NumberOf(info, info.default_value).value_or(info.min);
 }
 
+namespace {
+
+// The variable that one of an unknown name was meant to be; empty for names that are known or like
+// none, which may be a host's own.
+std::string MistypedFrom(std::string_view name) {
+  std::string near;
+  for (const EnvVarInfo& info : kTable) {
+    if (info.name == name) return {};
+    const size_t longer = std::max(info.name.size(), name.size());
+    if (longer - std::min(info.name.size(), name.size()) > 2) continue;
+    const std::vector<std::string> known = {std::string(info.name.substr(kPrefix.size()))};
+    if (near.empty() && !NamesNear(name.substr(kPrefix.size()), known).empty()) near = info.name;
+  }
+  return near;
+}
+
+}  // namespace
+
 std::vector<std::string> CheckEnvironment() {
   std::vector<std::string> out;
   for (const EnvVarInfo& info : kTable) {
@@ -186,6 +206,13 @@ std::vector<std::string> CheckEnvironment() {
     out.push_back(fmt::format("The environment variable {} is '{}'; it takes {}, and {} holds.",
                               info.name, text.substr(0, 80), FormatForm(info, ""),
                               info.default_value));
+  }
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry, name = text.substr(0, text.find('='));
+    const std::string known = name.starts_with(kPrefix) ? MistypedFrom(name) : std::string();
+    if (known.empty()) continue;
+    out.push_back(fmt::format("There is no environment variable {}; near it is {}.",
+                              name.substr(0, 80), known));
   }
   return out;
 }

@@ -56,7 +56,7 @@ bool EnvFlag(EnvVar variable);
 int64_t EnvInt(EnvVar variable);
 
 // One sentence for each variable whose value is none of those that it takes: the value, what it
-// takes, and what holds instead.
+// takes, and what holds instead; and for each of a name that is nearly that of one.
 std::vector<std::string> CheckEnvironment();
 
 // The user's cache folder for Halyard: `$XDG_CACHE_HOME/halyard`, else `$HOME/.cache/halyard`.

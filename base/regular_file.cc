@@ -49,11 +49,12 @@ Result<std::string> ReadRegularFile(const std::string& path, size_t most_bytes) 
   return bytes;
 }
 
-void RemoveUnlessRegular(const std::string& path) {
+bool RemoveUnlessRegular(const std::string& path) {
   struct stat info = {};
-  if (lstat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return;
+  if (lstat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return false;
   std::error_code error;  // what stays is refused by those who open it
   std::filesystem::remove_all(path, error);
+  return true;
 }
 
 }  // namespace halyard

@@ -18,7 +18,7 @@ Result<int> OpenRegularFile(const std::string& path);
 Result<std::string> ReadRegularFile(const std::string& path, size_t most_bytes);
 
 // For names in folders of Halyard's own: removes what has the name and is no regular file: a link,
-// a pipe, a folder with all that is in it. No link is followed.
-void RemoveUnlessRegular(const std::string& path);
+// a pipe, a folder with all that is in it. No link is followed. Whether there was such a thing.
+bool RemoveUnlessRegular(const std::string& path);
 
 }  // namespace halyard

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/env.h"
+#include "base/excerpt.h"
 #include "hal/validation.h"
 
 namespace halyard::hal {
@@ -51,14 +52,14 @@ Result<Ref<Driver>> DriverRegistry::Open(std::string_view name) {
     if (!entry.status.ok()) return entry.status;
     return entry.driver;
   }
-  return InvalidArgument("There is no driver '{}'; this build has: {}.", name, known);
+  return InvalidArgument("There is no driver '{}'; this build has: {}.", Excerpt(name), known);
 }
 
 Result<Ref<Device>> DriverRegistry::OpenDevice(std::string_view text) {
   HY_ASSIGN(DevicePath path, ParseDevicePath(text));
   HY_ASSIGN(Ref<Driver> driver, Open(path.driver));
   Result<Ref<Device>> device = driver->CreateDevice(path.ordinal, path.options);
-  HY_TRY_CONTEXT(device, "opening device '{}'", text);
+  HY_TRY_CONTEXT(device, "opening device '{}'", Excerpt(text));
   if (EnvFlag(EnvVar::kValidate)) return WrapInValidation(*device);
   return *device;
 }
@@ -75,14 +76,14 @@ Result<DevicePath> ParseDevicePath(std::string_view text) {
   path.driver = std::string(rest.substr(0, colon));
   if (path.driver.empty()) {
     return InvalidArgument("Device '{}' names no driver; the form is DRIVER[:N][?KEY=VALUE&...].",
-                           text);
+                           Excerpt(text));
   }
   if (colon != std::string_view::npos) {
     std::string_view digits = rest.substr(colon + 1);
     auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), path.ordinal);
     if (error != std::errc() || end != digits.data() + digits.size()) {
-      return InvalidArgument("Device '{}' has '{}' where a device number is expected.", text,
-                             digits);
+      return InvalidArgument("Device '{}' has '{}' where a device number is expected.",
+                             Excerpt(text), Excerpt(digits));
     }
   }
   while (!options.empty()) {
@@ -91,8 +92,8 @@ Result<DevicePath> ParseDevicePath(std::string_view text) {
     options = end == std::string_view::npos ? std::string_view() : options.substr(end + 1);
     size_t equals = option.find('=');
     if (equals == 0 || equals == std::string_view::npos) {
-      return InvalidArgument("Device '{}' has the option '{}'; the form is KEY=VALUE.", text,
-                             option);
+      return InvalidArgument("Device '{}' has the option '{}'; the form is KEY=VALUE.",
+                             Excerpt(text), Excerpt(option));
     }
     path.options.push_back(
         {std::string(option.substr(0, equals)), std::string(option.substr(equals + 1))});

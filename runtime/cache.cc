@@ -55,7 +55,8 @@ Status MakeFolders(const std::string& folder) {
 
 }  // namespace
 
-Result<std::shared_ptr<Cache>> Cache::Open(const std::string& folder) {
+Result<std::shared_ptr<Cache>> Cache::Open(const std::string& folder,
+                                           std::vector<std::string>* notes) {
   if (folder.empty()) return InvalidArgument("The cache folder has no name.");
   HY_TRY(MakeFolders(folder));
   struct stat info;
@@ -71,6 +72,11 @@ Result<std::shared_ptr<Cache>> Cache::Open(const std::string& folder) {
         "Others can write to the cache folder '{}' (mode {:o}); 0700 is needed.", folder,
         info.st_mode & 0777);
   }
+  if (notes != nullptr && RemoveUnlessRegular(folder + kTimingsName)) {
+    notes->push_back(
+        fmt::format("'{}{}' was no regular file and was removed; schedules are timed anew", folder,
+                    kTimingsName));
+  }
   return std::shared_ptr<Cache>(new Cache(folder));
 }
 
@@ -80,7 +86,9 @@ std::string Cache::ProgramPath(uint64_t key) const {
 
 Result<program::Program> Cache::FindProgram(uint64_t key) const {
   const std::string path = ProgramPath(key);
-  RemoveUnlessRegular(path);
+  if (RemoveUnlessRegular(path)) {
+    return DataLoss("The cache entry '{}' was no regular file and was removed.", path);
+  }
   auto program = program::Load(path);
   if (program.ok() && program->content_hash == key) return program;
   if (!program.ok() && program.status().code() == StatusCode::kNotFound) return program.status();

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "compiler/program/program.h"
@@ -21,8 +22,10 @@ namespace halyard::runtime {
 class Cache {
  public:
   // Makes the folder with mode 0700 when it is missing. FAILED_PRECONDITION when another user owns
-  // it or can write to it; UNAVAILABLE when it cannot be made.
-  static Result<std::shared_ptr<Cache>> Open(const std::string& folder);
+  // it or can write to it; UNAVAILABLE when it cannot be made. `notes`, where given: what was in
+  // place of the file of timings and was removed.
+  static Result<std::shared_ptr<Cache>> Open(const std::string& folder,
+                                             std::vector<std::string>* notes = nullptr);
 
   // NOT_FOUND when there is none. A corrupted or older entry is removed and reported as what it is.
   Result<program::Program> FindProgram(uint64_t key) const;

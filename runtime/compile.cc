@@ -101,7 +101,9 @@ std::shared_ptr<Cache> OpenCache(const Instance& instance, bool use_cache) {
   if (!use_cache || PassesAreDirected()) return nullptr;
   const std::string folder = instance.CacheFolder();
   if (folder.empty()) return nullptr;
-  auto cache = Cache::Open(folder);
+  std::vector<std::string> notes;
+  auto cache = Cache::Open(folder, &notes);
+  for (const std::string& note : notes) instance.Log(LogLevel::kWarning, note);
   if (cache.ok()) return std::move(cache).value();
   instance.Log(LogLevel::kWarning, "no cache is used: " + cache.status().ToLine());
   return nullptr;

@@ -8,6 +8,7 @@
 
 #include "base/deep_stack.h"
 #include "base/env.h"
+#include "base/excerpt.h"
 #include "base/quantity.h"
 #include "drivers/init.h"
 #include "runtime/silicon.h"
@@ -35,7 +36,7 @@ Result<std::shared_ptr<Instance>> Instance::Create(InstanceOptions options) {
   for (const std::string& name : instance->options_.drivers) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       std::erase(known, "null");  // there for tests only
-      return InvalidArgument("There is no driver '{}'; this build has: {}.", name,
+      return InvalidArgument("There is no driver '{}'; this build has: {}.", Excerpt(name),
                              fmt::join(known, ", "));
     }
   }
@@ -103,8 +104,8 @@ Result<Ref<hal::Device>> Instance::OpenDevice(std::string_view path) {
                            fmt::join(known, ", "));
   }
   if (!IsAllowed(parsed.driver)) {
-    return InvalidArgument("The driver of device '{}' is not among those allowed: {}.", path,
-                           fmt::join(options_.drivers, ", "));
+    return InvalidArgument("The driver of device '{}' is not among those allowed: {}.",
+                           Excerpt(path), fmt::join(options_.drivers, ", "));
   }
   const std::string key = hal::FormatDevicePath(parsed);
   const std::lock_guard lock(mutex_);

@@ -56,7 +56,8 @@ std::string CacheFolder() {
 }
 
 std::vector<uint8_t> ReadBlob(const std::string& path, uint64_t identity) {
-  RemoveUnlessRegular(path);
+  if (RemoveUnlessRegular(path))
+    HY_LOG(kInfo, "The pipeline cache '{}' was no regular file and was removed.", path);
   const Result<std::string> file = ReadRegularFile(path, sizeof(FileHeader) + kMaxBlobBytes);
   FileHeader header = {};
   if (!file.ok() || file->size() < sizeof(header)) return {};

@@ -2,6 +2,7 @@
 // The environment table: lookup rules, and docs/environment.md, which is generated from it.
 #include "base/env.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -78,6 +79,20 @@ TEST(Env, NumbersOutsideTheRangeAreIgnored) {
   }
   ScopedEnv env("HALYARD_THREADS", "12");
   EXPECT_EQ(EnvInt(EnvVar::kThreads), 12);
+}
+
+TEST(Env, MistypedNamesAreTold) {
+  // Those that tests or a host may have for themselves are not.
+  ScopedEnv test("HALYARD_TEST_DEVICE", "cuda:0"), mine("HALYARD_HOME", "x"),
+      library("HALYARD_LIBRARY", "x"), other("HALYAR_LOG", "x"),
+      log("HALYARD_FAKE_COMPILER_LOG", "x");
+  EXPECT_THAT(CheckEnvironment(), testing::IsEmpty());
+  ScopedEnv threads("HALYARD_TREADS", "2"), folder("HALYARD_CACHEDIR", "off");
+  EXPECT_THAT(
+      CheckEnvironment(),
+      testing::UnorderedElementsAre(
+          "There is no environment variable HALYARD_TREADS; near it is HALYARD_THREADS.",
+          "There is no environment variable HALYARD_CACHEDIR; near it is HALYARD_CACHE_DIR."));
 }
 
 TEST(Env, ValuesThatAreNotTakenAreNamed) {

@@ -39,11 +39,12 @@ TEST(RegularFile, WhatIsNoneIsRemovedAndNoLinkIsFollowed) {
   std::filesystem::create_symlink("file", folder + "/link");
   std::filesystem::create_directory_symlink("full", folder + "/folder_link");
   ASSERT_EQ(mkfifo((folder + "/pipe").c_str(), 0600), 0);
-  for (const char* one : {"file", "link", "pipe", "nothing"})
-    RemoveUnlessRegular(folder + "/" + one);
-  RemoveUnlessRegular(folder + "/folder_link");
+  for (const char* one : {"file", "nothing"})
+    EXPECT_FALSE(RemoveUnlessRegular(folder + "/" + one)) << one;
+  for (const char* one : {"link", "pipe", "folder_link"})
+    EXPECT_TRUE(RemoveUnlessRegular(folder + "/" + one)) << one;
   EXPECT_TRUE(std::filesystem::exists(folder + "/full/of/things"));
-  RemoveUnlessRegular(folder + "/full");
+  EXPECT_TRUE(RemoveUnlessRegular(folder + "/full"));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
   EXPECT_EQ(ReadRegularFile(folder + "/file", 10).value(), "kept");
   std::filesystem::remove_all(folder);

@@ -25,6 +25,18 @@ TEST(DevicePath, BadPathsSayWhatIsExpected) {
   }
 }
 
+TEST(DevicePath, LongOnesAreNotRepeatedWhole) {
+  const std::string name(4000, 'x');
+  DriverRegistry registry;
+  ASSERT_TRUE(RegisterAllDrivers(&registry).ok());
+  for (const std::string& text :
+       {name, ":" + name, "cpu:" + name, "cpu?" + name, "cpu?a=" + name}) {
+    const std::string why = registry.OpenDevice(text).status().ToString();
+    EXPECT_LT(why.size(), 400u) << why;
+    EXPECT_NE(why.find("bytes)"), std::string::npos) << why;
+  }
+}
+
 TEST(DriverRegistry, OpensOnceAndRemembersFailures) {
   DriverRegistry registry;
   int opened = 0;

@@ -10,6 +10,7 @@
 
 #include "base/dtype.h"
 #include "base/env.h"
+#include "base/excerpt.h"
 #include "tools/halyard/bench_check.h"
 #include "tools/halyard/bench_identity.h"
 #include "tools/halyard/bench_memory.h"
@@ -310,7 +311,14 @@ Json MeasureProfile(const Model& model, const Inputs& inputs, double plain_s,
 // Rows --------------------------------------------------------------------------------------------
 
 std::vector<std::string> DevicesOfRow(const std::string& part) {
-  return part == "auto" ? std::vector<std::string>() : Split(part, '+');
+  if (part == "auto") return {};
+  std::vector<std::string> devices = Split(part, '+');
+  if (devices.size() > 1 && std::count(devices.begin(), devices.end(), "") > 0) {
+    throw CommandError(kWrongUsage, "--device '" + Excerpt(part) +
+                                        "' has nothing on one side of a +, which joins the devices "
+                                        "of one program, such as cpu:0+cuda:0");
+  }
+  return devices;
 }
 
 double TimedSeconds(const BenchOptions& options) {

@@ -13,6 +13,7 @@
 #include <set>
 
 #include "base/escape_controls.h"
+#include "base/excerpt.h"
 #include "base/log.h"
 #include "base/parse_number.h"
 #include "compiler/expr/largest_symbol.h"
@@ -131,15 +132,36 @@ void AddModelOptions(CLI::App& app, ModelOptions& options) {
   app.add_flag("--json", options.json, "Write JSON");
 }
 
+namespace {
+
+std::vector<std::string> typed_words;
+
+}  // namespace
+
+void KeepArguments(int argc, char** argv) {
+  typed_words.assign(argv + 1, argv + std::max(argc, 1));
+}
+
+std::string NameTyped(const CLI::Option& option) {
+  std::string name = option.get_name();
+  for (const std::string& word : typed_words) {
+    if (word == "--") break;
+    for (const std::string& one : option.get_lnames()) {
+      if (word == "--" + one || word.starts_with("--" + one + "=")) name = "--" + one;
+    }
+    for (const std::string& one : option.get_snames()) {
+      if (word.starts_with("-" + one)) name = "-" + one;
+    }
+  }
+  return name;
+}
+
 void RefuseOthers(const CLI::App& command, const std::string& option, const std::string& does,
                   const std::string& but) {
   std::string given;
   for (const CLI::Option* one : command.get_options()) {
     if (one->count() == 0 || one->get_name() == option || one->get_name() == but) continue;
-    // By all of its names, of which nobody knows which was typed: "-o/--form".
-    std::string names = one->get_positional() ? one->get_name() : one->get_name(false, true);
-    std::replace(names.begin(), names.end(), ',', '/');
-    given += (given.empty() ? "" : ", ") + names;
+    given += (given.empty() ? "" : ", ") + NameTyped(*one);
   }
   if (!given.empty())
     throw CommandError(kWrongUsage, option + " " + does + "; it takes no " + given);
@@ -297,7 +319,7 @@ hy::Device OpenNamed(const hy::Instance& instance, const std::string& path) {
                        "'auto' is the CPU and all GPUs; it stands alone, not beside other devices");
   }
   if (path.find('+') != std::string::npos) {
-    throw CommandError(kWrongUsage, "'" + path +
+    throw CommandError(kWrongUsage, "'" + Excerpt(path) +
                                         "' names several devices as a row of bench does; elsewhere "
                                         "a list has commas, such as cpu:0,cuda:0");
   }
@@ -307,7 +329,7 @@ hy::Device OpenNamed(const hy::Instance& instance, const std::string& path) {
     if (error.code() == HY_NOT_FOUND || error.code() == HY_UNAVAILABLE)
       throw MissingDevice(error.what());
     if (error.code() != HY_INVALID_ARGUMENT) throw;
-    throw CommandError(kWrongUsage, "device '" + path + "': " + error.what());
+    throw CommandError(kWrongUsage, "device '" + Excerpt(path) + "': " + error.what());
   }
 }
 
@@ -342,7 +364,7 @@ namespace {
 void RefuseOptionsOfModels(const ModelOptions& options) {
   std::string given;
   for (const CLI::Option* option : options.for_models) {
-    if (option->count() > 0) given += (given.empty() ? "" : ", ") + option->get_name();
+    if (option->count() > 0) given += (given.empty() ? "" : ", ") + NameTyped(*option);
   }
   if (given.empty()) return;
   throw CommandError(kWrongUsage, options.model +
@@ -433,8 +455,8 @@ void CheckDriver(const hy::Instance& instance, const std::string& option,
     if (hy::ToString(driver.name) == wanted) return;
     known += (known.empty() ? "" : ", ") + hy::ToString(driver.name);
   }
-  throw CommandError(kWrongUsage,
-                     option + ": there is no driver '" + wanted + "'; this build has: " + known);
+  throw CommandError(kWrongUsage, option + ": there is no driver '" + Excerpt(wanted) +
+                                      "'; this build has: " + known);
 }
 
 Model OpenModel(const ModelOptions& options, bool fix_shapes, const GraphMaker& make_graph) {

@@ -103,6 +103,11 @@ using GraphMaker = std::function<hy::Graph(const hy::Instance&)>;
 // are for models is wrong usage.
 Model OpenModel(const ModelOptions& options, bool fix_shapes, const GraphMaker& make_graph = {});
 
+// The name by which the command line gives the option, "-o" where it is "-o/--form"; its first long
+// one where it gives none. KeepArguments comes first.
+std::string NameTyped(const CLI::Option& option);
+void KeepArguments(int argc, char** argv);
+
 // Wrong usage where `command` was given more than `option`, which `does` something that needs
 // nothing else, such as "reads two reports".
 void RefuseOthers(const CLI::App& command, const std::string& option, const std::string& does,

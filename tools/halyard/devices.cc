@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <set>
 
+#include "base/excerpt.h"
 #include "base/quantity.h"
 #include "tools/halyard/files.h"
 #include "tools/halyard/interrupt.h"
@@ -206,7 +207,8 @@ int WhyMissing(const hy::Instance& instance, const std::string& wanted) {
   for (const hy_driver_info& driver : instance.Drivers()) {
     known += (known.empty() ? "" : ", ") + hy::ToString(driver.name);
   }
-  throw CommandError(kWrongUsage, "there is no driver '" + wanted + "'; this build has: " + known);
+  throw CommandError(kWrongUsage,
+                     "there is no driver '" + Excerpt(wanted) + "'; this build has: " + known);
 }
 
 int Devices(const DevicesArguments& options, const CLI::App& command) {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -39,6 +40,21 @@ std::vector<std::string> OptionsOf(const CLI::App& command) {
   return names;
 }
 
+// The parser calls an option by the first of its names; the user may have typed another.
+std::string WithTypedNames(const CLI::App& command, std::string text) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name(), typed = halyard::tools::NameTyped(*option);
+    const size_t at = text.find(name);
+    if (typed == name || at == text.npos) continue;
+    const size_t end = at + name.size();
+    const bool is_whole =
+        end == text.size() ||
+        (std::isalnum(static_cast<unsigned char>(text[end])) == 0 && text[end] != '-');
+    if (is_whole) text.replace(at, name.size(), typed);
+  }
+  return text;
+}
+
 // What is wrong with the arguments, in one sentence, and where to read on.
 std::string DescribeUsage(const CLI::App& app, const CLI::Error& error) {
   const CLI::App& command = CommandOf(app);
@@ -68,13 +84,14 @@ std::string DescribeUsage(const CLI::App& app, const CLI::Error& error) {
     const std::string option = text.substr(0, text.find(':'));
     const CLI::Option* found = command.get_option_no_throw(option);
     const int values = found == nullptr ? 1 : found->get_items_expected_min();
+    const std::string typed = found == nullptr ? option : halyard::tools::NameTyped(*found);
     if (text.find("At Most") != text.npos && values > 1) {
       const size_t given = text.rfind(' ');  // "received 3"
-      return option + " takes " + std::to_string(values) + " values, " + found->get_type_name() +
+      return typed + " takes " + std::to_string(values) + " values, " + found->get_type_name() +
              ", and nothing behind them; given were" + text.substr(given) + advice;
     }
-    if (text.find("At Most") != text.npos) return option + " is given more than once" + advice;
-    return option + " needs " +
+    if (text.find("At Most") != text.npos) return typed + " is given more than once" + advice;
+    return typed + " needs " +
            (values > 1 ? std::to_string(values) + " values: " + found->get_type_name()
                        : "a value") +
            advice;
@@ -84,7 +101,8 @@ std::string DescribeUsage(const CLI::App& app, const CLI::Error& error) {
     const std::string text = error.what();
     return "one at most of " + text.substr(text.find('[')) + " can be given" + advice;
   }
-  if (!is_of(CLI::ExitCodes::ExtrasError) || rest.empty()) return error.what() + advice;
+  if (!is_of(CLI::ExitCodes::ExtrasError) || rest.empty())
+    return WithTypedNames(command, error.what()) + advice;
   return "'" + rest.front() + "' is one argument too many" + advice;
 }
 
@@ -109,8 +127,9 @@ void RefuseEmpty(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     for (const std::string& value : option->results()) {
       if (!value.empty()) continue;
-      throw halyard::tools::CommandError(halyard::tools::kWrongUsage,
-                                         option->get_name() + " is given as an empty text");
+      throw halyard::tools::CommandError(
+          halyard::tools::kWrongUsage,
+          halyard::tools::NameTyped(*option) + " is given as an empty text");
     }
   }
 }
@@ -196,6 +215,7 @@ int main(int argc, char** argv) {
   using namespace halyard::tools;  // NOLINT: the outermost layer
   HoldStandardFiles();
   WatchSignals();
+  KeepArguments(argc, argv);
   const bool as_json = WantsJson(argc, argv);
   ends_with_json = as_json;
   CLI::App app("Compiles and runs neural-network graphs on the devices of this machine.",
