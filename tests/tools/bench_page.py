@@ -40,6 +40,9 @@ const cells = id => [...document.getElementById(id).rows].map(row => [...row.cel
 for (const id of ['rows', 'split', 'groups', 'devices', 'loads', 'conditions', 'costs']) seen.tables[id] = cells(id);
 document.querySelector('#groups th:nth-child(4) button').click();
 seen.tables.turned = cells('groups');
+seen.about = document.getElementById('about').textContent;
+seen.verdicts = Object.fromEntries([...document.querySelectorAll('#verdicts > li')].map(item =>
+  [item.firstChild.textContent.slice(0, -1), [...item.querySelectorAll('li')].map(sentence => sentence.textContent)]));
 seen.title = [document.title, document.getElementById('title').textContent];
 // A table is in a part that scrolls and whose own edge is inside the window.
 seen.cut = [...document.querySelectorAll('table')].filter(table => {
@@ -96,7 +99,11 @@ def check(report, page, seen):
     row = report["rows"][0]
     title = f"digits.onnx on {row['devices'][0]['name']}: Halyard benchmark"
     assert seen["title"] == [title, title], seen["title"]
-    assert seen["tables"]["rows"][1][0] == "digits.onnx batch=4 as-given", seen["tables"]["rows"][1]
+    assert seen["tables"]["rows"][1][0] == "digits.onnx", "what all rows share stands above the table"
+    assert "Sizes: batch 4. Precision as-given." in seen["about"], seen["about"]
+    sentences = {"digits.onnx on " + row["device"]: row.get("verdicts") or [row["error"]] for row in report["rows"]
+                 if row.get("verdicts") or "error" in row}
+    assert "digits.onnx on cpu:77" in sentences and seen["verdicts"] == sentences, (seen["verdicts"], sentences)
     groups = row["profile"]["groups"]
     cells = seen["tables"]["rows"]
     latency = row["latency"]
@@ -118,7 +125,10 @@ def check(report, page, seen):
     turned = [line[3] for line in seen["tables"]["turned"][1:]]
     assert turned == [line[3] for line in reversed(table)], "a click on a heading turns the order"
     busy = row["profile"]["split"]["busy"]["cpu:0"]
-    assert ["cpu:0 busy", time_text(busy)] in [line[:2] for line in seen["tables"]["split"]]
+    [line] = [line for line in seen["tables"]["split"] if line[0] == "cpu:0 busy"]
+    assert line[1] == time_text(busy), line
+    plain = float(line[3].removesuffix(" %")) / 100
+    assert seen["tables"]["split"][0][3] == "of a plain run" and abs(plain - busy / latency["p50"]) <= 0.01, line
 
     dots = [group for group in groups if group.get("intensity") and group.get("flops_per_s")]
     drawn = seen["charts"]["roofline"]["datasets"][0]["points"]
@@ -138,7 +148,7 @@ def check(report, page, seen):
     assert round(sum(point["y"] for point in runs)) == len(row["samples"]), "every run is in the histogram"
     live = [command["live_bytes"] for command in timeline if "live_bytes" in command]
     peak = max(point["y"] for point in seen["charts"]["memory"]["datasets"][1]["points"])
-    assert is_near(peak, (max(live) + row["memory"]["constant_bytes"]) / 1e6), (peak, max(live))
+    assert is_near(peak, (max(live) + row["memory"]["constant_bytes"]) / 2**20), (peak, max(live))
 
 
 def check_memory(report, seen):
@@ -229,7 +239,7 @@ def check_links(halyard, model, folder):
     assert list(profile["link_shares"]) == ["copies_out"], profile["link_shares"]
     seen = read_page(page, folder)
     lines = {line[0]: line for line in seen["tables"]["split"][1:]}
-    assert lines["copies out"][3].endswith(" %") and lines["between devices"][3] == "", lines
+    assert lines["copies out"][4].endswith(" %") and lines["between devices"][4] == "", lines
     [group] = [line for line in seen["tables"]["groups"] if line[0] == "host -> cpu:1"]
     assert group[-1] == "link" and group[-2].endswith(" %"), group
 

@@ -229,6 +229,42 @@ TEST(BenchProfile, GroupsNameTheirNodes) {
   EXPECT_THAT(text, testing::HasSubstr("\n| conv1 | cpu:0 |"));
 }
 
+TEST(BenchProfile, NodesAreNamedWithoutTheFolderOfAll) {
+  EXPECT_EQ(
+      WithoutSharedFolder(
+          "/bert/layer.2/dense/MatMul, /bert/layer.2/dense/Add, /bert/layer.2/act/Div and 1 more"),
+      "dense/MatMul, dense/Add, act/Div and 1 more");
+  EXPECT_EQ(WithoutSharedFolder("part of /layer4/conv3/Conv, /layer4/Add"),
+            "part of conv3/Conv, Add");
+  // What is short or shares nothing stays; a folder is shared whole.
+  for (const char* nodes : {"", "with relu1", "/conv1/Conv", "/conv1/Conv, /relu/Relu", "/a/x, y",
+                            "/a/x,/", "/layer1/x, /layer12/x", "x, y, z"}) {
+    EXPECT_EQ(WithoutSharedFolder(nodes), nodes);
+  }
+}
+
+// One command after the other, a GPU waits for most of a run; plain runs do not.
+TEST(BenchProfile, SaysWhatOfAPlainRunADeviceIsBusy) {
+  Json row = {{"model", "m.onnx"},
+              {"device", "cuda:0"},
+              {"latency", {{"p50", 1.0}}},
+              {"profile",
+               {{"seconds", 7.0},
+                {"overhead", 7.0},
+                {"split",
+                 {{"enqueue", 3.0},
+                  {"copies_in", 0.0},
+                  {"busy", {{"cuda:0", 0.9}}},
+                  {"inter_device", 0.0},
+                  {"copies_out", 0.0},
+                  {"waits", 3.1},
+                  {"idle", 0.0}}},
+                {"groups", Json::array()}}}};
+  EXPECT_THAT(FormatProfile(row), testing::HasSubstr("set against p50 it is cuda:0 90%."));
+  row["profile"]["split"]["enqueue"] = row["profile"]["split"]["waits"] = 0.1;
+  EXPECT_THAT(FormatProfile(row), testing::Not(testing::HasSubstr("set against p50")));
+}
+
 TEST(BenchProfile, TellsHowFarTheCostModelIsOff) {
   Json profile = {{"groups",
                    {{{"label", "a"}, {"kind", "dispatch"}, {"seconds", 2e-6}},

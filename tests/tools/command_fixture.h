@@ -70,6 +70,14 @@ class CommandTest : public testing::Test {
     EXPECT_THAT(out.substr(0, end + 1), testing::HasSubstr(part));
     EXPECT_TRUE(end + 1 == out.size() || out.compare(end, 14, "\n{\n  \"error\": ") == 0) << out;
   }
+  // Without the spaces that put columns below each other.
+  static std::string Squeezed(const std::string& text) {
+    std::string out;
+    for (const char c : text) {
+      if (c != ' ' || out.empty() || out.back() != ' ') out += c;
+    }
+    return out;
+  }
   static bool HasTerminals();
   std::string RunOnTerminal(const std::string& arguments, uint16_t columns);
   std::string folder_;

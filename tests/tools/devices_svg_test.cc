@@ -95,6 +95,20 @@ TEST(DevicesSvg, TellsWhatWasMeasured) {
   EXPECT_THAT(svg, testing::HasSubstr(">the same silicon</text>"));
   EXPECT_THAT(svg, testing::HasSubstr("class=\"measured\">to it 55.1, back 55.2 GB/s</text>"));
   EXPECT_THAT(svg, testing::HasSubstr(">PCIe 5 x16</text>"));
+  EXPECT_THAT(svg, testing::HasSubstr(">memory 139.8 GiB HBM2e, HBM3 or HBM3e</text>"))
+      << "as the text has it";
+  EXPECT_THAT(svg, testing::Not(testing::HasSubstr("runs on the processor")));
+}
+
+// Its memory and rates are the processor's; the picture has them twice.
+TEST(DevicesSvg, TellsADeviceThatIsTheProcessor) {
+  Json report = Json::parse(std::ifstream(HALYARD_SOURCE_DIR "/tests/tools/reports/h200.json"));
+  report["devices"].back()["fields"]["identity.type"] = {{"value", "cpu"}, {"source", "api"}};
+  const std::string svg = DrawTopology(report);
+  const size_t at = svg.find("runs on the processor");
+  ASSERT_NE(at, svg.npos);
+  EXPECT_EQ(svg.find("runs on the processor", at + 1), svg.npos)
+      << "of cpu:0 nobody needs to hear it";
 }
 
 }  // namespace

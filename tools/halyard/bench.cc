@@ -13,6 +13,7 @@
 
 #include "base/near_names.h"
 #include "compiler/import/onnx_sizes.h"
+#include "tools/halyard/align_tables.h"
 #include "tools/halyard/bench_op.h"
 #include "tools/halyard/bench_page.h"
 #include "tools/halyard/bench_row.h"
@@ -268,7 +269,7 @@ int Bench(BenchArguments options, const CLI::App& command) {
                                         MeasuredRows(reports[0]) + ", the second " +
                                         MeasuredRows(reports[1]));
     }
-    std::printf("%s", table.c_str());
+    std::printf("%s", AlignTables(table).c_str());
     return kDone;
   }
   if (options.model.device == "all") options.model.device = AllDevices();
@@ -340,6 +341,8 @@ int Bench(BenchArguments options, const CLI::App& command) {
         row = BenchRow(subject.bench, one, options.inputs, progress);
         progress.EndRow();
         row["model"] = subject.file;
+        // One that was interrupted before its model was open has none of its own.
+        if (!row.contains("shapes") && !subject.shapes.empty()) row["shapes"] = subject.shapes;
         row["precision"] = subject.model.precision;
         row["io_precision"] = subject.model.io_precision;
         if (row.contains("error")) {
@@ -379,7 +382,7 @@ int Bench(BenchArguments options, const CLI::App& command) {
   if (!options.trace.empty()) WriteWhole(options.trace, ReportText(MakeTrace(report)));
   std::printf("%s", options.form == "json"  ? json.c_str()
                     : options.form == "csv" ? FormatCsv(report).c_str()
-                                            : FormatMarkdown(report).c_str());
+                                            : AlignTables(FormatMarkdown(report)).c_str());
   return status;
 }
 

@@ -19,6 +19,7 @@ constexpr size_t kShownGroups = 12;
 constexpr size_t kFewestClockPoints = 8;
 constexpr double kOpenClock = 0.05;
 constexpr double kAboveRoof = 1.005;  // shares that are printed as more than 100%
+constexpr double kMuchWaiting = 0.2;  // share of a run with every command by itself
 
 // What the device did of a command, as far as anybody tells.
 double BusySeconds(const ProfiledCommand& command) {
@@ -347,6 +348,31 @@ std::string FormatRoofShare(const Json& row) {
   return IsProbed((*found)["groups"]) ? "-" : "not probed";
 }
 
+std::string WithoutSharedFolder(const std::string& nodes) {
+  std::vector<std::string> names;
+  for (size_t at = 0; at <= nodes.size();) {
+    const size_t end = std::min(nodes.find(',', at), nodes.size());
+    names.push_back(nodes.substr(at, end - at));
+    at = end + 1;
+  }
+  // Names begin at their first '/'; before it may stand "part of".
+  std::string shared = nodes.substr(std::min(nodes.find('/'), nodes.size()));
+  shared.resize(std::min(shared.find(','), shared.size()));
+  for (const std::string& name : names) {
+    const std::string path = name.substr(std::min(name.find('/'), name.size()));
+    const auto end = std::mismatch(shared.begin(), shared.end(), path.begin(), path.end()).first;
+    shared.erase(end, shared.end());
+  }
+  shared.resize(shared.rfind('/') + 1);
+  if (names.size() < 2 || shared.size() < 2) return nodes;
+  std::string out;
+  for (std::string name : names) {
+    name.erase(name.find('/'), shared.size());
+    out += (out.empty() ? "" : ",") + name;
+  }
+  return out;
+}
+
 std::string FormatProfile(const Json& row) {
   const auto found = row.find("profile");
   if (found == row.end() || !found->is_object()) return "";
@@ -378,6 +404,19 @@ std::string FormatProfile(const Json& row) {
   add("waits", split["waits"]);
   add("idle", split["idle"]);
   text += head + "\n" + rule + "\n" + values + "\n\n";
+  const double p50 = row.value("latency", Json::object()).value("p50", 0.0);
+  const double waiting = split["enqueue"].get<double>() + split["waits"].get<double>();
+  if (p50 > 0 && waiting > kMuchWaiting * whole) {
+    std::string busy;
+    for (const auto& [device, seconds] : split["busy"].items()) {
+      busy += (busy.empty() ? "" : ", ") +
+              Format("%s %.0f%%", device.c_str(), seconds.get<double>() / p50 * 100);
+    }
+    text +=
+        "Plain runs do not wait for each command, so that enqueue and waits are far less there. "
+        "What a device is busy with is about the same; set against p50 it is " +
+        busy + ".\n\n";
+  }
   const Json clocks = profile.value("clocks", Json::object());
   for (const auto& [device, clock] : clocks.items()) {
     text += Format(
@@ -395,7 +434,8 @@ std::string FormatProfile(const Json& row) {
     ++shown;
     const bool has_roof = group.contains("roof"), has_link = group.contains("link");
     std::string name = group["label"];
-    if (group.contains("nodes")) name += " (" + group["nodes"].get<std::string>() + ")";
+    if (group.contains("nodes"))
+      name += " (" + WithoutSharedFolder(group["nodes"].get<std::string>()) + ")";
     text += "| " + EscapeControls(name) + " | " + group["device"].get<std::string>() + " | " +
             FormatSeconds(group["seconds"]) +
             Format(" | %.1f%% | ", group["share"].get<double>() * 100) +

@@ -55,6 +55,10 @@ void AddModelErrors(const Json& predictions, Json* profile);
 // are. `dispatches`: of the fusion report.
 void AddNodes(const Json& dispatches, Json* profile);
 
+// "part of /a/b/conv, /a/relu" as "part of b/conv, relu": names of nodes without the folders that
+// all of them are in; one name, or names that share none, as they are.
+std::string WithoutSharedFolder(const std::string& nodes);
+
 // What a row's profile says, as Markdown: the split of the time, and the groups that take most of
 // it. Empty without a profile.
 std::string FormatProfile(const Json& row);

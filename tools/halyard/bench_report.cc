@@ -328,7 +328,12 @@ namespace {
 
 // The same with names that a terminal and a table can show.
 Json Printable(const Json& json) {
-  if (json.is_string()) return EscapeControls(json.get<std::string>());
+  if (json.is_string()) {
+    std::string text;
+    for (const char c : EscapeControls(json.get<std::string>()))
+      text += c == '|' ? "\\|" : std::string(1, c);
+    return text;
+  }
   Json out = json;
   for (Json& part : out) {
     if (part.is_string() || part.is_structured()) part = Printable(part);

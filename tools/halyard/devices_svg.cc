@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/escape_html.h"
+#include "base/quantity.h"
 #include "tools/halyard/devices.h"
 #include "tools/halyard/format.h"
 
@@ -40,12 +41,6 @@ std::string FieldText(const Json& device, const char* field) {
   const auto found = fields.find(field);
   if (found == fields.end() || found->is_null() || !(*found)["value"].is_string()) return "";
   return (*found)["value"];
-}
-
-std::string FormatBytes(double bytes) {
-  if (bytes >= 1e9) return Format("%.0f GB", bytes / 1e9);
-  if (bytes >= 1 << 20) return Format("%.0f MiB", bytes / (1 << 20));
-  return Format("%.0f KiB", bytes / 1024);
 }
 
 // The probe of a device, or null.
@@ -153,6 +148,9 @@ std::string Box(int x, int y, const Json& device, const Json* probe, const char*
   }
   const std::string chip = FieldText(device, "identity.chip");
   if (!chip.empty()) units += (units.empty() ? "" : ", ") + chip;
+  const bool is_processor = FieldText(device, "identity.type") == "cpu";
+  if (is_processor && !device["path"].get_ref<const std::string&>().starts_with("cpu"))
+    units += std::string(units.empty() ? "" : ", ") + "runs on the processor";
   svg += Line(left, y + 66, "fact", units);
   double product = 0;
   std::string dtype;
@@ -171,7 +169,7 @@ std::string Box(int x, int y, const Json& device, const Json* probe, const char*
       "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"42\" rx=\"4\" fill=\"#ffffff\" "
       "stroke=\"#8497b0\"/>\n",
       left, y + 96, kBoxWidth - 28);
-  std::string memory = FormatBytes(FieldNumber(device, "memory.total_bytes"));
+  std::string memory = FormatBytes(static_cast<int64_t>(FieldNumber(device, "memory.total_bytes")));
   const std::string kind = FieldText(device, "memory.kind");
   if (!kind.empty()) memory += " " + kind;
   svg += Line(left + 8, y + 113, "fact", "memory " + Fit(memory, 36));
