@@ -302,7 +302,9 @@ Status DropLost(Instance& instance, CompileJob& job) {
     const auto dropped = std::erase_if(job.options.placement.affinities,
                                        [&](const auto& a) { return a.device == path; });
     if (dropped > 0)
-      note += fmt::format(" With it go {} that name it.", Counted(dropped, "affinity"));
+      note += fmt::format(" With it {} {} it.", dropped == 1 ? "goes" : "go",
+                          dropped == 1 ? "the affinity that names"
+                                       : fmt::format("{} affinities that name", dropped));
     std::erase_if(job.options.placement.memory_caps,
                   [&](const auto& cap) { return cap.device == path; });
     if (policy == FallbackPolicy::kFallbackWarn) instance.Log(LogLevel::kWarning, note);

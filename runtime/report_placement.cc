@@ -10,6 +10,7 @@
 #include "base/escape_controls.h"
 #include "base/escape_html.h"
 #include "base/quantity.h"
+#include "compiler/place/options.h"
 #include "compiler/place/tensor_limit.h"
 #include "runtime/report_html.h"
 
@@ -27,6 +28,17 @@ constexpr size_t kClosest = 5;
 
 std::string DeviceName(const Plan& plan, uint32_t device) {
   return device == place::kNone ? "the caller's memory" : plan.device_names[device];
+}
+
+// What the plan comes from, and whether that was the start only.
+std::string DescribeWinner(const Plan& plan) {
+  for (const place::Rival& rival : plan.rivals) {
+    if (rival.name != plan.winner || rival.devices.size() != plan.decisions.size()) continue;
+    for (size_t i = 0; i < plan.decisions.size(); ++i) {
+      if (rival.devices[i] != plan.decisions[i].device) return plan.winner + ", with parts moved";
+    }
+  }
+  return plan.winner;
 }
 
 // The device with most clusters; of equals the one that is busy longest.
@@ -171,8 +183,13 @@ std::string DescribeCheaperRival(const Plan& plan) {
   const double gain = plan.makespan_seconds - best->makespan_seconds, noise = 2 * sigma_seconds;
   std::string why =
       runs_now ? "the plan that runs now is left" : "parts leave the device of the others";
-  if (!plan.prices.empty()) {
-    why = "the wishes weigh more";
+  // What is required or forbidden every rival obeys.
+  const auto is_preference = [](const place::Price& price) {
+    const auto wish = place::ParseAffinity(price.affinity);
+    return price.items > 0 && wish.ok() && wish->strength == place::Strength::kPrefer;
+  };
+  if (std::any_of(plan.prices.begin(), plan.prices.end(), is_preference)) {
+    why = "a preference weighs more";
   } else if (gain < noise) {
     why += fmt::format(" only for more than the noise of the costs that differ, {} ({})",
                        FormatSeconds(noise), sources);
@@ -207,8 +224,8 @@ std::optional<Plan> FindPlan(const program::Program& program) {
 std::string PlanText(const Plan& plan) {
   std::string out;
   Line(out, "a run is predicted to take {}, give or take {}; decided by: {}{}",
-       FormatSeconds(plan.makespan_seconds), FormatSeconds(plan.sigma_seconds), plan.winner,
-       plan.is_optimal ? ", the least sum of all costs, proven" : "");
+       FormatSeconds(plan.makespan_seconds), FormatSeconds(plan.sigma_seconds),
+       DescribeWinner(plan), plan.is_optimal ? ", the least sum of all costs, proven" : "");
   Line(out, "costs are of snapshot {} ({:016x}); {}", plan.snapshot, plan.machine_hash,
        Counted(plan.steps, "solver step"));
   for (size_t d = 0; d < plan.devices.size(); ++d) {
@@ -373,7 +390,7 @@ std::string PlanHtml(const Plan& plan) {
   add("<h2>Placement</h2>\n");
   out += fmt::format("<p>A run is predicted to take {}, give or take {}. Decided by: {}{}.</p>\n",
                      FormatSeconds(plan.makespan_seconds), FormatSeconds(plan.sigma_seconds),
-                     EscapeHtml(plan.winner),
+                     EscapeHtml(DescribeWinner(plan)),
                      plan.is_optimal ? ", the least sum of all costs, proven" : "");
   // Bars of the time that the plan and its rivals take.
   double longest = plan.makespan_seconds;

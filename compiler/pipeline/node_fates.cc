@@ -47,6 +47,22 @@ std::set<std::string> NeededNames(const graph::Module& module) {
 
 }  // namespace
 
+std::vector<NodeId> NodesInside(const graph::Module& module, const graph::Node& node) {
+  std::vector<NodeId> inside;
+  std::vector<uint32_t> open = node.regions;
+  while (!open.empty()) {
+    const uint32_t region = open.back();
+    open.pop_back();
+    for (const NodeId id : module.graphs[region].nodes) {
+      const graph::Node& one = module.nodes[id];
+      if (one.is_dead || one.constant != graph::kNone) continue;
+      inside.push_back(id);
+      open.insert(open.end(), one.regions.begin(), one.regions.end());
+    }
+  }
+  return inside;
+}
+
 void NodeFates::AfterPass(std::string_view pass, const CompileState& state) {
   const std::set<std::string> needed = NeededNames(state.module);
   if (all_.empty()) {
@@ -93,6 +109,12 @@ void RecordHomes(CompileState& state) {
     if (segment.is_interpreted) {
       const graph::Node& node = state.module.nodes[segment.interpreted_node];
       homes.push_back({{node.name}, "in the interpreter", node.op->name == "matmul"});
+      Home inside{{}, fmt::format("in the interpreter, inside '{}'", node.name)};
+      for (const NodeId id : NodesInside(state.module, node)) {
+        const std::string& name = state.module.nodes[id].name;
+        if (!name.empty() && !Contains(inside.names, name)) inside.names.push_back(name);
+      }
+      homes.push_back(std::move(inside));
       continue;
     }
     for (const loop::Kernel& kernel : segment.function.kernels) {

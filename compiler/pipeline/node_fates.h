@@ -8,10 +8,14 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "compiler/pipeline/state.h"
 
 namespace halyard::pipeline {
+
+// The nodes of the regions of `node` and of those inside them, but for constants.
+std::vector<graph::NodeId> NodesInside(const graph::Module& module, const graph::Node& node);
 
 // Used by the runner around the graph passes. Not thread-safe.
 class NodeFates {
@@ -29,7 +33,8 @@ class NodeFates {
 };
 
 // One `node` record for each place that computes a node: a dispatch or the interpreter. With a node
-// those that became parts of it are recorded, and with a merged product all that went into it.
+// those that became parts of it are recorded, with a merged product all that went into it, and with
+// an interpreted node those of its regions.
 void RecordHomes(CompileState& state);
 
 }  // namespace halyard::pipeline

@@ -17,6 +17,7 @@
 #include "compiler/pipeline/cluster_work.h"
 #include "compiler/pipeline/convex_clusters.h"
 #include "compiler/pipeline/fused_clusters.h"
+#include "compiler/pipeline/node_fates.h"
 #include "compiler/pipeline/refusals.h"
 #include "compiler/place/makespan.h"
 #include "compiler/place/solve.h"
@@ -206,6 +207,10 @@ class ProblemMaker {
     for (const NodeId id : nodes) {
       const Node& node = module_.nodes[id];
       if (!node.name.empty()) item.nodes.push_back(node.name);
+      for (const NodeId inside : NodesInside(module_, node)) {
+        const std::string& name = module_.nodes[inside].name;
+        if (!name.empty()) item.nodes.push_back(name);
+      }
       const auto merged = state_.merged_products.find(node.name);
       if (node.op->name != "matmul" || merged == state_.merged_products.end()) continue;
       item.nodes.insert(item.nodes.end(), merged->second.begin(), merged->second.end());
@@ -409,6 +414,15 @@ std::string ExplainUnmatched(const CompileState& state, const place::Affinity& w
   }
   std::string text =
       fmt::format("The affinity '{}' matches no node that runs", place::FormatAffinity(wish));
+  for (const NodeId id : state.module.entry().nodes) {
+    const Node& whole = state.module.nodes[id];
+    for (const NodeId inside : NodesInside(state.module, whole)) {
+      const Node& node = state.module.nodes[inside];
+      if (!MatchesNode(state, wish.pattern, node)) continue;
+      return text + fmt::format(" by itself; '{}' is inside '{}', which is placed as a whole.",
+                                node.name, whole.name);
+    }
+  }
   if (!gone.empty()) {
     return text + fmt::format("; passes removed the {} that it means, such as '{}'.",
                               gone.size() == 1 ? "node" : "nodes", *gone.begin());

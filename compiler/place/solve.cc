@@ -84,10 +84,10 @@ std::string DescribeExcess(const Problem& problem, const std::vector<MemoryUse>&
     const int64_t cap = problem.memory_caps.empty() ? 0 : problem.memory_caps[m];
     if (cap <= 0 || uses[m].Total() <= cap) continue;
     out += fmt::format(
-        "{}memory '{}' takes {} for weights and {} for activations, {} are allowed: {} too few",
+        "{}memory '{}' takes {} for weights and {} for activations, {} {} allowed: {} too few",
         out.empty() ? "" : "; ", problem.machine.memories[m].name,
         FormatBytes(uses[m].weight_bytes), FormatBytes(uses[m].activation_bytes), FormatBytes(cap),
-        FormatBytes(uses[m].Total() - cap));
+        cap == 1 ? "is" : "are", FormatBytes(uses[m].Total() - cap));
   }
   return out;
 }

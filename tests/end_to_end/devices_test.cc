@@ -474,6 +474,35 @@ TEST_F(EndToEndDevices, AffinitiesMeanNamesAndOpsOfBothKindsAndMissOnesAreTold) 
   EXPECT_EQ(status_, 0);
 }
 
+// A node in the body of a loop is where the loop is, and that is what answers say of it.
+TEST_F(EndToEndDevices, NodesInsideALoopAreExplainedByTheLoop) {
+  using onnx::testing::GraphAttribute;
+  const Message body = onnx::testing::GraphOf(
+      {{Node("Identity", {"go"}, {"go_on"}), Node("Tanh", {"a"}, {"b"}, {}, "inner")},
+       {},
+       {ValueInfo("i", onnx::testing::kI64, {}), ValueInfo("go", 9, {}), ValueInfo("a", kF32, {4})},
+       {ValueInfo("go_on", 9, {}), ValueInfo("b", kF32, {4})}});
+  Write("loop.onnx",
+        ModelOf({{Node("Exp", {"x"}, {"e"}, {}, "before"),
+                  Node("Loop", {"trips", "", "e"}, {"y"}, {GraphAttribute("body", body)}, "outer")},
+                 {onnx::testing::IntTensor("trips", {}, {3})},
+                 {ValueInfo("x", kF32, {4})},
+                 {ValueInfo("y", kF32, {4})}})
+            .str());
+  const std::string base = "explain loop.onnx --no-tune --device cpu:0,cpu:1 ";
+  EXPECT_THAT(Run(base + "--node inner"),
+              HasSubstr("fate: in the interpreter, inside 'outer'\ndevice: cpu:0\n"));
+  EXPECT_THAT(Run(base + "--why-not inner=cpu:1"),
+              HasSubstr("UNSUPPORTED_OP: Cluster 'outer' cannot run on 'cpu:1': "));
+  EXPECT_THAT(Run(base + "--why-not inner=cpu:0"),
+              HasSubstr("RUNS_THERE: Node 'inner' runs on 'cpu:0', in the interpreter, inside "
+                        "'outer'."));
+  EXPECT_THAT(Run(base + "--affinity inner=cpu:1"),
+              HasSubstr("'inner=cpu:1' matches no node that runs by itself; 'inner' is inside "
+                        "'outer', which is placed as a whole."));
+  EXPECT_EQ(status_, 0);
+}
+
 TEST_F(EndToEndDevices, ASavedProgramOpensItsOwnDevicesFromTheCommand) {
   const hy::Program program = CompileOn(kThree, {{"a", "cpu:1"}, {"b", "cpu:2"}, {"c", "cpu:0"}});
   program.Save(Path("three.hyp"));

@@ -90,6 +90,17 @@ TEST(ReportPlacement, TextSaysWhyACheaperRivalIsNotTaken) {
   EXPECT_THAT(PlanText(*plan), HasSubstr(sentence + "\n"));
   EXPECT_THAT(std::string(PlanJson(*plan)["cheaper_rival"]), HasSubstr(sentence));
   EXPECT_THAT(PlanHtml(*plan), HasSubstr(sentence));
+  // Of wishes only a preference can be the reason: every rival obeys the others.
+  plan->prices = {{"layer0=gpu:0", 1e-3, 1}, {"nothing=prefer:cpu:0", 0, 0}};
+  EXPECT_THAT(PlanText(*plan), HasSubstr(sentence + "\n"));
+  plan->prices.push_back({"layer2=prefer:gpu:0", 1e-3, 1});
+  EXPECT_THAT(PlanText(*plan), HasSubstr(" less and is not taken: a preference weighs more\n"));
+  plan->prices.clear();
+  // What decided, and where that was the start only.
+  EXPECT_THAT(PlanText(*plan), HasSubstr("decided by: all on 'gpu:0'\n"));
+  plan->decisions[0].device = 0;
+  EXPECT_THAT(PlanText(*plan), HasSubstr("decided by: all on 'gpu:0', with parts moved\n"));
+  EXPECT_THAT(PlanHtml(*plan), HasSubstr("all on 'gpu:0', with parts moved."));
   problem.hysteresis = false;
   plan = place::Solve(problem);
   ASSERT_TRUE(plan.ok());

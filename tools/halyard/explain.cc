@@ -30,7 +30,8 @@ struct ExplainArguments {
   std::string why_not;  // NODE=DEVICE
 };
 
-constexpr const char* kInterpreted = "in the interpreter";
+// What a fate begins with; of a node inside a loop or a branch more follows.
+constexpr std::string_view kInterpreted = "in the interpreter";
 
 // What became of a node: the texts of its records, such as "in dispatch 'conv1'"; several where it
 // is computed again or in parts, none where nothing is known of it. The interpreter is first: it
@@ -41,7 +42,7 @@ std::vector<std::string> FatesOf(const Json& report, const std::string& node) {
     if (record["subject"] == node) fates.push_back(record["text"]);
   }
   std::stable_partition(fates.begin(), fates.end(),
-                        [](const std::string& fate) { return fate == kInterpreted; });
+                        [](const std::string& fate) { return fate.starts_with(kInterpreted); });
   return fates;
 }
 
@@ -151,7 +152,7 @@ std::string InterpreterOf(const Json& report) {
 
 // Where a fate is: the device of its dispatch or of the interpreter; empty for other fates.
 std::string DeviceOfFate(const Json& report, const std::string& fate) {
-  if (fate == kInterpreted) return InterpreterOf(report);
+  if (fate.starts_with(kInterpreted)) return InterpreterOf(report);
   const std::string dispatch = DispatchOf(fate);
   return dispatch.empty() ? "" : DeviceOf(report, dispatch);
 }
