@@ -3,6 +3,7 @@
 #include "runtime/report_html.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <map>
 
@@ -18,9 +19,9 @@ namespace {
 
 constexpr std::string_view kHead = R"(<style>
 body { font: 14px sans-serif; margin: 2em; color: #222; }
-table { border-collapse: collapse; } td, th { padding: 2px 10px; text-align: left; vertical-align: top; }
+table { border-collapse: collapse; margin: 1em 0; } td, th { padding: 2px 10px; text-align: left; vertical-align: top; }
 th { cursor: pointer; border-bottom: 2px solid #888; } tr:nth-child(even) { background: #f4f4f4; }
-td.number { text-align: right; } td.device { white-space: nowrap; } td { overflow-wrap: anywhere; } svg { background: #fafafa; } svg text { font: 11px monospace; }
+td { overflow-wrap: anywhere; } td.number, td.device, td.word, th { white-space: nowrap; overflow-wrap: normal; } td.number { text-align: right; } td.name { min-width: 10em; } svg { background: #fafafa; } svg text { font: 11px monospace; }
 .swatch { display: inline-block; width: 1em; height: 1em; vertical-align: middle; }
 </style>
 <script>
@@ -92,7 +93,7 @@ class Page {
     for (const program::Entry& entry : program_.entries) {
       WriteSignature(entry);
       WriteTable(entry);
-      for (size_t b = 0; b < entry.blocks.size(); ++b) WriteOrder(entry, b);
+      WriteOrder(entry);
       for (size_t a = 0; a < entry.arenas.size(); ++a) HY_TRY(WriteMemory(entry, a));
     }
     WriteRecords();
@@ -135,7 +136,9 @@ class Page {
         }
         const auto schedule = schedules_.find(command.label);
         const auto nodes = nodes_.find(command.label);
-        Add("<tr><td class=\"number\">{}</td><td>{}</td><td>{}</td><td>{}</td>"
+        Add("<tr><td class=\"number\">{}</td><td class=\"name\">{}</td><td "
+            "class=\"word\">{}</td><td "
+            "class=\"device\">{}</td>"
             "<td class=\"number\" data-key=\"{}\">{}</td><td>{}</td><td>{}</td></tr>\n",
             number++, EscapeHtml(command.label), KindName(command.kind),
             EscapeHtml(program_.devices[block.device].name), bytes, bytes,
@@ -146,25 +149,54 @@ class Page {
     Add("</tbody></table>\n");
   }
 
-  // One line a command, in order; an arc to each command it waits for that is not the one before.
-  void WriteOrder(const program::Entry& entry, size_t index) {
+  // One line a command, numbered as in the table; an arc to each command it waits for that is not
+  // the one before, and a dashed one from a block's end to the start of another that waits for it.
+  void WriteOrder(const program::Entry& entry) {
     constexpr int kStep = 18, kLeft = 220;
-    const program::Block& block = entry.blocks[index];
-    Add("<h3>Order on {} queue {}</h3>\n<svg width=\"900\" height=\"{}\">\n",
-        EscapeHtml(program_.devices[block.device].name), block.queue,
-        kStep * (block.commands.size() + 1));
     const auto y_of = [&](size_t command) { return static_cast<int>(command) * kStep + kStep; };
-    for (size_t c = 0; c < block.commands.size(); ++c) {
-      const int y = y_of(c);
-      for (const uint32_t before : block.commands[c].after) {
-        const int from = y_of(before);
-        const int bend = std::min(kLeft - 10, 12 + (y - from) / 2);
-        Add("<path class=\"wait\" d=\"M {0} {1} C {2} {1}, {2} {3}, {0} {3}\" fill=\"none\" "
-            "stroke=\"#999\"/>\n",
-            kLeft, from, kLeft - bend, y);
+    std::vector<size_t> first;  // per block, and the count of all
+    size_t count = 0;
+    for (const program::Block& block : entry.blocks) {
+      first.push_back(count);
+      count += block.commands.size();
+    }
+    first.push_back(count);
+    Add("<h3>Order</h3>\n<p>From above to below on each queue, in the colour of its device. An arc "
+        "joins a "
+        "command and one before it that it waits for; a dashed one, parts of the run that are "
+        "submitted apart.</p>\n<svg width=\"900\" height=\"{}\">\n",
+        kStep * (count + 1));
+    const auto arc = [&](size_t from, size_t to, std::string_view dashes) {
+      const int y = y_of(to), from_y = y_of(from);
+      const int bend = std::min(kLeft - 10, 12 + std::abs(y - from_y) / 2);
+      Add("<path class=\"wait\" d=\"M {0} {1} C {2} {1}, {2} {3}, {0} {3}\" fill=\"none\" "
+          "stroke=\"#999\"{4}/>\n",
+          kLeft, from_y, kLeft - bend, y, dashes);
+    };
+    for (size_t b = 0; b < entry.blocks.size(); ++b) {
+      const program::Block& block = entry.blocks[b];
+      for (const uint32_t other : block.waits) {
+        if (block.commands.empty() || entry.blocks[other].commands.empty()) continue;
+        arc(first[other + 1] - 1, first[b], " stroke-dasharray=\"4 2\"");
       }
-      Add("<circle cx=\"{}\" cy=\"{}\" r=\"5\" fill=\"{}\"/><text x=\"{}\" y=\"{}\">{}</text>\n",
-          kLeft, y, ColourOf(block.device), kLeft + 12, y + 4, EscapeHtml(block.commands[c].label));
+      for (size_t c = 0; c < block.commands.size(); ++c) {
+        for (const uint32_t before : block.commands[c].after)
+          arc(first[b] + before, first[b] + c, "");
+      }
+    }
+    for (size_t b = 0; b < entry.blocks.size(); ++b) {
+      const program::Block& block = entry.blocks[b];
+      for (size_t c = 0; c < block.commands.size(); ++c) {
+        const size_t number = first[b] + c;
+        const int y = y_of(number);
+        Add("<circle cx=\"{}\" cy=\"{}\" r=\"5\" fill=\"{}\"/><text x=\"{}\" y=\"{}\">{} {}{}"
+            "</text>\n",
+            kLeft, y, ColourOf(block.device), kLeft + 12, y + 4, number,
+            EscapeHtml(block.commands[c].label),
+            c > 0 ? ""
+                  : fmt::format(" ({} queue {})", EscapeHtml(program_.devices[block.device].name),
+                                block.queue));
+      }
     }
     Add("</svg>\n");
   }

@@ -489,7 +489,7 @@ std::string PlanHtml(const Plan& plan) {
   for (size_t i = 0; i < plan.decisions.size(); ++i) {
     const Decision& decision = plan.decisions[i];
     out += fmt::format(
-        "<tr><td class=\"number\">{}</td><td>{}</td><td class=\"device\"><span "
+        "<tr><td class=\"number\">{}</td><td class=\"name\">{}</td><td class=\"device\"><span "
         "class=\"swatch\" style=\"background:{}\"></span> {}</td><td "
         "class=\"number\">{:.2f}</td><td "
         "class=\"number\">{:.2f}</td><td class=\"number\">{}</td><td>{}</td></tr>\n",

@@ -291,10 +291,16 @@ Result<Outcome> SolveUnits(const Problem& problem, const Core& core, const Simul
     out.winner = candidate.name;
     if (is_running) break;
   }
-  // Whatever led there: a plan with one device wherever it can be is named after it.
+  // Whatever led there: a plan with one device wherever it can be is named after it, and so are
+  // decisions that nothing proved.
   for (const Candidate& candidate : candidates) {
     if (candidate.device == kNone || candidate.at != out.at) continue;
     out.winner = candidate.name;
+    for (DecidedBy& by : out.decided) {
+      const bool is_found = by == DecidedBy::kGreedy || by == DecidedBy::kEarliestFinish ||
+                            by == DecidedBy::kExpansion;
+      if (is_found) by = candidate.by;
+    }
     break;
   }
   if (!fits) out.memory_price = std::max<Ticks>(0, simulator.Score(out.at) - free_score);

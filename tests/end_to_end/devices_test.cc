@@ -130,6 +130,17 @@ TEST_F(EndToEndDevices, RequiredDevicesAreObeyedAndTheMemoryOfEachIsTold) {
                                          "memory of both"));
   EXPECT_THAT(Report(program), HasSubstr("from cpu:1 to cpu:0: staged in page-locked memory of "
                                          "cpu:1"));
+  // The page has one graph of all queues, with what waits between them.
+  const std::string page = program.Report(HY_REPORT_ALL, HY_FORMAT_HTML);
+  const auto count_in_page = [&](std::string_view text) {
+    size_t count = 0;
+    for (size_t at = page.find(text); at != std::string::npos; at = page.find(text, at + 1))
+      ++count;
+    return count;
+  };
+  EXPECT_EQ(count_in_page("<h3>Order</h3>"), 1u);
+  EXPECT_GE(count_in_page("stroke-dasharray"), 3u);
+  EXPECT_THAT(page, HasSubstr("(cpu:2 queue 0)</text>"));
   const hy_symbol_value n = {HY_STRING("n"), 4};
   const auto memory = program.Memory({n});
   ASSERT_EQ(memory.size(), 3u);

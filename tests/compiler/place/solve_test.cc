@@ -458,6 +458,13 @@ TEST(Hysteresis, EstimatesTakeNothingSlowerThanOneDevice) {
     }
     const Plan plan = SolveOk(problem);
     EXPECT_LE(plan.makespan_seconds, BestSingle(plan) * (1 + 1e-9)) << round << plan.winner;
+    // Where one device is the plan, no decision is told as another start's.
+    for (const Decision& decision : plan.decisions) {
+      if (plan.winner.starts_with("all on '")) {
+        EXPECT_NE(decision.decided_by, DecidedBy::kEarliestFinish);
+        EXPECT_NE(decision.decided_by, DecidedBy::kGreedy);
+      }
+    }
   }
 }
 
