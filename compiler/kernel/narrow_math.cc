@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/kernel/narrow_math.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <iterator>
@@ -18,7 +20,8 @@ class Narrowing {
       : kernel_(kernel),
         uses_(kernel.values.size()),
         reach_(kernel.values.size()),
-        sums_(kernel.values.size(), kNone) {
+        sums_(kernel.values.size(), kNone),
+        inverses_(kernel.values.size()) {
     for (OpId id = 0; id < kernel.ops.size(); ++id) {
       for (ValueId operand : kernel.ops[id].operands) uses_[operand].push_back(id);
     }
@@ -97,7 +100,38 @@ class Narrowing {
     }
   }
 
+  // A divisor that several lanes share.
+  bool IsSharedDivisor(const Op& op) {
+    if (op.opcode != Opcode::kSplat || op.type.dtype != DType::kF32 || op.type.lanes < 2 ||
+        ConstantOf(op.results[0])) {
+      return false;
+    }
+    return std::any_of(uses_[op.results[0]].begin(), uses_[op.results[0]].end(),
+                       [&](OpId use) { return DividesBy(kernel_.ops[use], op.results[0]); });
+  }
+
+  bool DividesBy(const Op& op, ValueId divisor) {
+    return op.opcode == Opcode::kDiv && op.operands[1] == divisor &&
+           ReachOf(op.results[0]) != Reach::kNever;
+  }
+
+  // One over s, as two factors: of s times `scale`, which is a normal number as long as s is none
+  // of the largest or smallest, and of `scale`. A product with the first overflows or underflows
+  // only where the quotient does.
+  void AddInverse(Builder* b, ValueId splat, ValueId s, int lanes) {
+    const auto c = [&](double value) { return b->ConstFloat(DType::kF32, value, 1); };
+    const ValueId magnitude = b->Abs(s);
+    const ValueId is_small = b->Lt(magnitude, c(0x1p-64)), is_large = b->Gt(magnitude, c(0x1p64));
+    const ValueId scale = b->Select(is_small, c(0x1p64), b->Select(is_large, c(0x1p-64), c(1)));
+    const ValueId inverse = b->Div(c(1), b->Mul(s, scale));
+    inverses_[splat] = {{b->Splat(inverse, lanes), b->Splat(scale, lanes)}};
+  }
+
   std::optional<ValueId> Rewrite(Builder* b, const Op& op, std::span<const ValueId> operands) {
+    if (IsSharedDivisor(op)) {
+      AddInverse(b, op.results[0], operands[0], op.type.lanes);
+      return {};
+    }
     if (op.opcode == Opcode::kConvert && IsNarrow(op.type.dtype)) {
       // Rounded already.
       const OpId producer = b->kernel().values[operands[0]].producer;
@@ -117,6 +151,9 @@ class Narrowing {
                                                         : OnePlusTanh(b, op.type, x);
     }
     if (op.opcode == Opcode::kDiv && ReachOf(op.results[0]) != Reach::kNever) {
+      if (const auto& inverse = inverses_[op.operands[1]]) {
+        return b->Mul(b->Mul(operands[0], (*inverse)[0]), (*inverse)[1]);
+      }
       const std::optional<double> divisor = ConstantOf(op.operands[1]);
       if (!divisor || !(std::fabs(*divisor) > 0x1p-100 && std::fabs(*divisor) < 0x1p100)) return {};
       return b->Mul(operands[0], b->ConstFloat(DType::kF32, 1 / *divisor, op.type.lanes));
@@ -154,6 +191,8 @@ class Narrowing {
   std::vector<std::vector<OpId>> uses_;
   std::vector<Reach> reach_;
   std::vector<ValueId> sums_;
+  // Of shared divisors: two values of the new kernel, whose product is one over it.
+  std::vector<std::optional<std::array<ValueId, 2>>> inverses_;
 };
 
 }  // namespace

@@ -102,6 +102,46 @@ TEST(NarrowMath, QuotientsByConstantsBecomeProducts) {
   EXPECT_EQ(OpsOf(NarrowMath(divide(0, DType::kF16)), Opcode::kDiv), 1);
 }
 
+// One quotient for two lanes, whatever the divisor: also where one over it is no normal number.
+TEST(NarrowMath, QuotientsByWhatLanesShareBecomeProducts) {
+  const float kDivisors[] = {3,          -0.0078125f, 0x1p-64f, 0x1.8p-70f, 0x1.4p-127f,
+                             0x1p-149f,  0,           0x1p64f,  0x1.8p66f,  0x1.8p100f,
+                             0x1.8p127f, INFINITY,    -INFINITY};
+  for (const float divisor : kDivisors) {
+    const auto divide = [&](DType out) {
+      return OfEvery(out, [&](Builder& b, ValueId x) {
+        // Not known before it runs: a constant has a rule of its own.
+        const ValueId zero = b.Mul(b.Extract(x, 0), b.F32(0, 1));
+        const ValueId plain =
+            b.Select(b.Eq(zero, b.F32(0, 1)), b.F32(divisor, 1), b.F32(divisor, 1));
+        return b.Div(x, b.Splat(plain, 2));
+      });
+    };
+    const Kernel narrow = NarrowMath(divide(DType::kBF16));
+    ASSERT_EQ(OpsOf(narrow, Opcode::kDiv), 1);
+    EXPECT_TRUE(std::all_of(narrow.ops.begin(), narrow.ops.end(), [](const Op& op) {
+      return op.opcode != Opcode::kDiv || op.type.lanes == 1;
+    }));
+    const std::vector<uint16_t> got = ResultsOf(narrow);
+    for (int64_t i = 0; i < kCount; ++i) {
+      const double want = static_cast<double>(ArgumentAt(i)) / static_cast<double>(divisor);
+      const double result = F32FromBF16(got[static_cast<size_t>(i)]);
+      if (std::isnan(want)) {
+        EXPECT_TRUE(std::isnan(result)) << ArgumentAt(i) << " / " << divisor;
+        continue;
+      }
+      if (std::fabs(want) >= 0x1.ffp127) {  // the largest bf16 and half a unit
+        EXPECT_EQ(result, std::copysign(INFINITY, want)) << ArgumentAt(i) << " / " << divisor;
+        continue;
+      }
+      ASSERT_LE(std::fabs(result - want), std::max(std::fabs(want) * 0x1.001p-8, 0x1p-133))
+          << ArgumentAt(i) << " / " << divisor;
+    }
+    EXPECT_EQ(OpsOf(NarrowMath(divide(DType::kF32)), Opcode::kMul),
+              OpsOf(divide(DType::kF32), Opcode::kMul));
+  }
+}
+
 TEST(NarrowMath, NothingIsRoundedTwice) {
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
     const Kernel narrow = NarrowMath(OfEvery(dtype, [&](Builder& b, ValueId x) {
