@@ -43,6 +43,14 @@ class KernelLowering {
     bool is_packed = false;
   };
 
+  // A half of a 32-bit word. Two 16-bit elements of memory are one word, and an f32 is a bf16 and
+  // 16 bits more: by words each takes one instruction or two, by 16-bit integers NVIDIA's driver
+  // makes extensions and cuts of it.
+  struct Half {
+    Id word = 0;
+    bool is_high = false;
+  };
+
   // Small pieces (lower.cc)
   bool Has(GpuFeature feature) const;
   Status CheckFeatures();
@@ -123,6 +131,8 @@ class KernelLowering {
   Id Convert(Id value, DType from, DType to);
   Id FloatToInt(Id value, DType from, DType to);
   Id F32ToBF16(Id value);
+  Id InHighHalf(const Half& half);  // the other half is 0
+  Id JoinHalves(const Half& low, const Half& high);
   void LowerBitcast(const Op& op);
   Id Reinterpret(Id value, DType from, DType to);  // of one width
   // To and from unsigned integers of another width, little-endian.
@@ -144,7 +154,8 @@ class KernelLowering {
   std::vector<Id> ids_;                       // the lanes of every value
   std::vector<size_t> first_;                 // of each value in ids_
   std::unordered_map<Id, Id> sign_extended_;  // 64-bit results to the 32-bit integers they are of
-  std::vector<Id> arguments_;                 // u64 each; 0 where the kernel does not need it
+  std::unordered_map<Id, Half> halves_;  // 16-bit integers to the words that they are halves of
+  std::vector<Id> arguments_;            // u64 each; 0 where the kernel does not need it
   // Of buffers in workgroup and private memory: the variable; with explicit layout, the byte where
   // the buffer starts in the memory that all views share.
   std::vector<Id> variables_;

@@ -46,7 +46,23 @@ Id KernelLowering::F32ToBF16(Id value) {
   const Id is_nan = w_.Emit(spv::Op::OpIsNan, w_.Bool(), {value});
   const Id picked = Select(is_nan, u32, U32(0x7fc00000), rounded);
   const Id high = w_.Emit(spv::Op::OpShiftRightLogical, u32, {picked, U32(16)});
-  return w_.Emit(spv::Op::OpUConvert, ElementType(DType::kBF16), {high});
+  const Id result = w_.Emit(spv::Op::OpUConvert, ElementType(DType::kBF16), {high});
+  halves_[result] = {picked, true};
+  return result;
+}
+
+Id KernelLowering::InHighHalf(const Half& half) {
+  const Id u32 = w_.Int(32);
+  return half.is_high ? w_.Emit(spv::Op::OpBitwiseAnd, u32, {half.word, U32(0xffff0000)})
+                      : w_.Emit(spv::Op::OpShiftLeftLogical, u32, {half.word, U32(16)});
+}
+
+Id KernelLowering::JoinHalves(const Half& low, const Half& high) {
+  if (low.word == high.word && !low.is_high && high.is_high) return low.word;
+  const Id u32 = w_.Int(32);
+  const Id lower = low.is_high ? w_.Emit(spv::Op::OpShiftRightLogical, u32, {low.word, U32(16)})
+                               : w_.Emit(spv::Op::OpBitwiseAnd, u32, {low.word, U32(0xffff)});
+  return w_.Emit(spv::Op::OpBitwiseOr, u32, {lower, InHighHalf(high)});
 }
 
 Id KernelLowering::Convert(Id value, DType from, DType to) {
@@ -56,8 +72,10 @@ Id KernelLowering::Convert(Id value, DType from, DType to) {
     return Convert(Convert(value, from, DType::kF32), DType::kF32, to);
   }
   if (from == DType::kBF16) {
-    const Id wide = w_.Emit(spv::Op::OpUConvert, w_.Int(32), {value});
-    const Id bits = w_.Emit(spv::Op::OpShiftLeftLogical, w_.Int(32), {wide, U32(16)});
+    const auto half = halves_.find(value);
+    const Id bits = half != halves_.end()
+                        ? InHighHalf(half->second)
+                        : InHighHalf({w_.Emit(spv::Op::OpUConvert, w_.Int(32), {value}), false});
     const Id single = w_.Emit(spv::Op::OpBitcast, w_.Float(32), {bits});
     return Convert(single, DType::kF32, to);
   }

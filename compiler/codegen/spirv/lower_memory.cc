@@ -191,8 +191,10 @@ void KernelLowering::Load(kernel::BufferId id, Id index, int index_bits, int64_t
       const int per_word = 32 / bits;
       const Id parts = w_.Emit(spv::Op::OpBitcast, w_.Vector(element, per_word), {component});
       for (int i = 0; i < per_word; ++i) {
-        out[at++] =
+        const Id part =
             w_.Emit(spv::Op::OpCompositeExtract, element, {parts, static_cast<uint32_t>(i)});
+        if (bits == 16 && buffer.dtype != DType::kF16) halves_[part] = {component, i == 1};
+        out[at++] = part;
       }
     }
   }
@@ -219,6 +221,12 @@ void KernelLowering::Store(kernel::BufferId id, Id index, int index_bits, int64_
         components.push_back(word);
       } else {
         const int per_word = 32 / BitWidth(buffer.dtype);
+        const auto low = halves_.find(values[at]), high = halves_.find(values[at + 1]);
+        if (per_word == 2 && low != halves_.end() && high != halves_.end()) {
+          components.push_back(JoinHalves(low->second, high->second));
+          at += 2;
+          continue;
+        }
         const Id parts =
             w_.Emit(spv::Op::OpCompositeConstruct, w_.Vector(ElementType(buffer.dtype), per_word),
                     std::span<const uint32_t>(values).subspan(at, static_cast<size_t>(per_word)));

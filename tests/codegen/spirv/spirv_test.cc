@@ -202,6 +202,40 @@ TEST(SpirvGpuOps, ArrivalsAreOrdered) {
   }
 }
 
+// Sixteen bits of a word are cut out and joined within 32-bit words; a driver makes several
+// instructions of each conversion between the two, and kernels of bf16 are bound by them.
+TEST(SpirvGpuOps, HalvesOfWordsStayInWords) {
+  const auto emit = [](bool computes) {
+    kernel::Builder b("halves");
+    const kernel::BufferId x = b.Parameter("x", DType::kBF16, kernel::Access::kRead);
+    const kernel::BufferId y = b.Parameter("y", DType::kBF16, kernel::Access::kReadWrite);
+    kernel::ValueId value = b.Load(x, b.Index(0), 8);
+    if (computes) value = b.Convert(b.Neg(b.Convert(value, DType::kF32)), DType::kBF16);
+    b.Store(y, b.Index(0), value);
+    kernel::Module module;
+    module.kernels.push_back(std::move(b).Finish());
+    for (kernel::Op& op : module.kernels[0].ops) {
+      if (op.opcode == Opcode::kLoad || op.opcode == Opcode::kStore) op.immediates = {8};
+    }
+    Result<std::vector<uint8_t>> bytes = spirv::EmitSpirvImage(module, TargetWithout({}));
+    HY_CHECK(bytes.ok());
+    const Result<GpuImage> image = ReadGpuImage(*bytes);
+    EXPECT_EQ(ValidateSpirv(image->kernels[0].module), "");
+    std::map<spv::Op, int> counts;
+    for (const ModuleOp& i : ModuleOpsOf(WordsOf(image->kernels[0]))) ++counts[i.op];
+    return counts;
+  };
+  std::map<spv::Op, int> copies = emit(false);
+  for (const spv::Op op : {spv::Op::OpShiftLeftLogical, spv::Op::OpShiftRightLogical,
+                           spv::Op::OpBitwiseAnd, spv::Op::OpBitwiseOr, spv::Op::OpUConvert}) {
+    EXPECT_EQ(copies[op], 0) << static_cast<int>(op);
+  }
+  std::map<spv::Op, int> computes = emit(true);
+  EXPECT_EQ(computes[spv::Op::OpShiftLeftLogical], 4);    // lower elements become f32
+  EXPECT_EQ(computes[spv::Op::OpBitwiseOr], 4);           // pairs of results
+  EXPECT_EQ(computes[spv::Op::OpBitwiseAnd], 4 + 8 + 4);  // upper ones; last bits kept; pairs
+}
+
 // Lavapipe has no matrices, so that only a GPU would see a layout that is the other one.
 TEST(SpirvGpuOps, FragmentsLieAsTheKernelSays) {
   Target target = TargetWithout({});
