@@ -30,13 +30,15 @@ link bert128_script bert-base
 cd "$work"
 
 halyard=$build/bin/halyard
+status=0  # of rows that failed; the others are reported
 # shellcheck disable=SC2086  # several options
 "$halyard" devices "$@" --probe --seconds "${PROBE_SECONDS:-10}" ${PROBE_OPTIONS:-} --output "$folder/devices.json" \
   --svg "$folder/devices.svg" >"$folder/devices.txt"
 # shellcheck disable=SC2086
 "$halyard" bench resnet50/model.onnx bert-base/model.onnx --device "$devices" --shape batch=1 --seconds "${SECONDS_EACH:-3}" \
-  ${BENCH_OPTIONS:-} --output "$folder/models.json" --html "$folder/models.html" >"$folder/models.md"
+  ${BENCH_OPTIONS:-} --output "$folder/models.json" --html "$folder/models.html" >"$folder/models.md" || status=$?
 # Names of control groups tell where it was, and so do folders of libraries.
 sed -i -E -e 's#(/sys/fs/cgroup/)[^ "]*/([a-z_.]+)#\1.../\2#' -e 's#/[^ "]*/(lib[a-zA-Z0-9_]+\.so)#.../\1#g' \
   "$folder"/*.{json,md,txt,html}
 du -k "$folder"/* | sort -n
+exit "$status"

@@ -244,6 +244,16 @@ def check_links(halyard, model, folder):
     assert group[-1] == "link" and group[-2].endswith(" %"), group
 
 
+def check_names(halyard, folder):
+    """No name of a model is taken for a place of the page, or ends the script that holds it."""
+    page, output = folder + "/names.html", folder + "/names.json"
+    run = subprocess.run([halyard, "bench", "</script>@CHART_LIBRARY@@REPORT@@TITLE@.onnx", "--html", page, "--output", output],
+                         capture_output=True, text=True, timeout=120)
+    assert run.returncode == 2, run.stderr
+    held = re.search(r'<script type="application/json" id="report">(.*?)</script>', pathlib.Path(page).read_text(), re.DOTALL)
+    assert json.loads(held.group(1)) == json.loads(pathlib.Path(output).read_text()), held.group(1)[:300]
+
+
 def check_schema(report):
     schema = json.loads((ROOT / "docs/bench.schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -278,6 +288,7 @@ def main():
         check_costs(report, seen)
         check_loads(report, seen)
         check_links(halyard, model, folder)
+        check_names(halyard, folder)
     print("the report is as its schema says, and the page shows it")
 
 

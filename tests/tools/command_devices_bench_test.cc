@@ -399,6 +399,7 @@ TEST_F(CommandTest, BenchInterrupted) {
   EXPECT_EQ(status_, 130) << out;
   EXPECT_THAT(Read("errors"), testing::HasSubstr("halyard: error: interrupted; --fail-if is "));
   EXPECT_THAT(Squeezed(out), testing::HasSubstr("| copy.onnx n=1 as-given | cpu:0 | "));
+  EXPECT_THAT(out, testing::HasSubstr("\nInterrupted: what is not here was not measured.\n"));
   EXPECT_THAT(Read("a.json"), testing::AllOf(testing::HasSubstr("\"p50\""),
                                              testing::HasSubstr("\n \"is_interrupted\": true"),
                                              testing::HasSubstr("\n   \"is_interrupted\": true"),

@@ -377,9 +377,12 @@ int Bench(BenchArguments options, const CLI::App& command) {
     report["is_interrupted"] = true;
   }
   const std::string json = ReportText(report);
-  if (!options.output.empty()) WriteWhole(options.output, json);
-  if (!options.html.empty()) WriteWhole(options.html, MakeBenchPage(report));
-  if (!options.trace.empty()) WriteWhole(options.trace, ReportText(MakeTrace(report)));
+  // What took long to measure is not lost with a disk that is full.
+  bool is_written = options.output.empty() || WriteOrTell(options.output, json);
+  if (!options.html.empty()) is_written &= WriteOrTell(options.html, MakeBenchPage(report));
+  if (!options.trace.empty())
+    is_written &= WriteOrTell(options.trace, ReportText(MakeTrace(report)));
+  if (!is_written && (status == kDone || status == kDiffers)) status = kSystemFailure;
   std::printf("%s", options.form == "json"  ? json.c_str()
                     : options.form == "csv" ? FormatCsv(report).c_str()
                                             : AlignTables(FormatMarkdown(report)).c_str());

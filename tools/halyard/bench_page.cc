@@ -51,9 +51,10 @@ std::string MakeBenchPage(const nlohmann::ordered_json& report) {
     title += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
   }
   std::string page(kBenchPage);
+  // What holds names comes last, since a name may be that of a place.
+  Replace(page, "@CHART_LIBRARY@", kChartLibrary);
   Replace(page, "@TITLE@", title);
   Replace(page, "@REPORT@", json);
-  Replace(page, "@CHART_LIBRARY@", kChartLibrary);
   return page;
 }
 

@@ -518,6 +518,8 @@ std::string FormatMarkdown(const Json& raw) {
             time("phases", "compile") + " | " + time("phases", "warm_open") + " | " +
             bytes("total_bytes") + " | " + bytes("peak_bytes") + " |\n";
   }
+  if (report.value("is_interrupted", false))
+    text += "\nInterrupted: what is not here was not measured.\n";
   for (const Json& row : report["rows"]) {
     if (!row.contains("verdicts") || row["verdicts"].empty()) continue;
     text += "\n" + NameOfRow(row) + ":\n";

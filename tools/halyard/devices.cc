@@ -229,16 +229,16 @@ int Devices(const DevicesArguments& options, const CLI::App& command) {
   if (!options.why_missing.empty()) return WhyMissing(instance, options.why_missing);
   const std::vector<hy::Device> devices = OpenAsked(instance, options);
   const Json report = CollectReport(instance, devices, options);
-  if (!options.svg.empty()) WriteWhole(options.svg, DrawTopology(report));
+  bool is_written = options.svg.empty() || WriteOrTell(options.svg, DrawTopology(report));
   const std::string json = report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-  if (!options.output.empty()) WriteWhole(options.output, json);
+  if (!options.output.empty()) is_written &= WriteOrTell(options.output, json);
   if (options.json) {
     std::printf("%s", json.c_str());
   } else if (options.svg.empty() || options.probe) {
     const Json probes = options.probe ? report["probes"] : StoredProbes(instance, devices);
     PrintText(report, probes, options.all);
   }
-  if (!options.probe || !IsInterrupted()) return kDone;
+  if (!options.probe || !IsInterrupted()) return is_written ? kDone : kSystemFailure;
   PrintError("interrupted; the report has what was measured until then");
   return kInterrupted;
 }

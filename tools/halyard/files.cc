@@ -135,4 +135,14 @@ void WriteWhole(const std::string& path, const std::string& text) {
   if (!status.ok()) throw CommandError(kSystemFailure, status.ToLine());
 }
 
+bool WriteOrTell(const std::string& path, const std::string& text) {
+  try {
+    WriteWhole(path, text);
+    return true;
+  } catch (const CommandError& error) {
+    PrintError(error.what());
+    return false;
+  }
+}
+
 }  // namespace halyard::tools

@@ -34,5 +34,7 @@ void CheckWritable(const std::vector<NamedFile>& outputs);
 std::string ReadReport(const std::string& path);
 // As base/output_file.h does. Throws CommandError (the system failed).
 void WriteWhole(const std::string& path, const std::string& text);
+// The same for what stands on standard output too: a failure is a line on standard error and false.
+bool WriteOrTell(const std::string& path, const std::string& text);
 
 }  // namespace halyard::tools
