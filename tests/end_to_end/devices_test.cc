@@ -262,7 +262,8 @@ TEST_F(EndToEndDevices, WhatADeviceHasLimitsAPlanAndOtherDevicesTakeTheRest) {
 
 // An op that no device of the list runs: the CPU joins for it, and only for it.
 TEST_F(EndToEndDevices, TheCpuJoinsForWhatNoDeviceOfTheListRuns) {
-  const auto compile = [&](const char* op, hy_policy policy) {
+  const auto compile = [&](const char* op, hy_policy policy, bool verifies = false,
+                           size_t count = 1) {
     const auto graph = hy::Graph::Create(instance_);
     hy_value x = 0, y = 0, z = 0;
     EXPECT_EQ(hy_graph_input(graph.get(), HY_STRING("x"), HY_DTYPE_F64, HY_STRING("4"), &x), HY_OK);
@@ -274,14 +275,21 @@ TEST_F(EndToEndDevices, TheCpuJoinsForWhatNoDeviceOfTheListRuns) {
         hy_graph_op(graph.get(), HY_STRING("neg"), HY_STRING("even"), &y, 1, nullptr, 0, &z, 1),
         HY_OK);
     EXPECT_EQ(hy_graph_output(graph.get(), HY_STRING("z"), z), HY_OK);
-    const auto device = instance_.Open("cpu:1");
-    hy_device_t* const handle = device.get();
+    const hy::Device devices[] = {instance_.Open("cpu:1"), instance_.Open("cpu:2")};
+    hy_device_t* const handles[] = {devices[0].get(), devices[1].get()};
+    const hy_affinity wish = {HY_STRING("even"), HY_STRING("cpu:2"), HY_AFFINITY_PREFER};
+    const hy_memory_cap caps[] = {{HY_STRING("cpu:1"), 1 << 20}, {HY_STRING("cpu:2"), 1 << 20}};
     hy_compile_desc desc = HY_COMPILE_DESC_INIT;
     desc.graph = graph.get();
-    desc.devices = &handle;
-    desc.device_count = 1;
+    desc.devices = handles;
+    desc.device_count = count;
+    desc.affinities = &wish;
+    desc.memory_caps = caps;
+    desc.affinity_count = count - 1;
+    desc.memory_cap_count = count;
     desc.disable_tuning = 1;
     desc.on_unsupported_op = policy;
+    desc.verify_plan = verifies ? 1 : 0;
     return hy::Program::Compile(instance_, desc);
   };
   const hy::Program program = compile("rem", HY_POLICY_FALLBACK_WARN);
@@ -296,6 +304,14 @@ TEST_F(EndToEndDevices, TheCpuJoinsForWhatNoDeviceOfTheListRuns) {
   log_.clear();
   EXPECT_THROW(compile("rem", HY_POLICY_ERROR), hy::Error);
   EXPECT_THAT(LastError(), HasSubstr("'odd'"));
+  // Nothing is timed against itself.
+  EXPECT_THAT(Report(compile("rem", HY_POLICY_FALLBACK_WARN, true)),
+              HasSubstr("verify-plan: The plan has no rival: it is all that can be on 'cpu:1' "
+                        "already."));
+  // The other device is asked for nothing that was said of this one.
+  EXPECT_THAT(Report(compile("rem", HY_POLICY_FALLBACK_WARN, true, 2)),
+              testing::ContainsRegex("all that can be on 'cpu:[12]' [0-9.]+ ms \\(medians of "));
+  log_.clear();
   // Where the list suffices the CPU is not part of the program.
   EXPECT_THAT(Report(compile("add", HY_POLICY_FALLBACK_WARN), HY_REPORT_COMMANDS),
               Not(HasSubstr("device \"cpu:0\"")));
