@@ -25,7 +25,7 @@ LAST = """<script>
 const seen = {failures, charts: {}, tables: {}};
 for (const id of ['overview', 'roofline', 'latency', 'timeline', 'memory', 'rates']) {
   const chart = Chart.getChart(id), canvas = chart?.canvas;
-  if (!chart) continue;  // nothing of its kind was measured
+  if (!canvas?.offsetWidth) continue;  // nothing of its kind was measured
   const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
   let painted = 0;
   for (let i = 3; i < pixels.length; i += 4) painted += pixels[i] > 0;
@@ -49,6 +49,10 @@ seen.cut = [...document.querySelectorAll('table')].filter(table => {
   const part = table.closest('.scroll');
   return !part || part.getBoundingClientRect().right > innerWidth || getComputedStyle(part).overflowX !== 'auto';
 }).map(table => table.id);
+// What is to be seen has something in it.
+seen.empty = [...document.querySelectorAll('table, canvas')].filter(part => part.offsetWidth > 0 &&
+  (part.tBodies ? part.tBodies[0].rows.length === 0 : Chart.getChart(part).data.datasets.every(set => set.data.length === 0)))
+  .map(part => part.id);
 seen.wide = document.documentElement.scrollWidth > innerWidth;
 const place = document.createElement('pre');
 place.id = 'seen';
@@ -95,7 +99,7 @@ def check(report, page, seen):
     for name, chart in seen["charts"].items():
         assert chart["painted"] > 2000, f"chart '{name}' is empty: {chart['painted']} pixels"
 
-    assert not seen["cut"] and not seen["wide"], seen["cut"]
+    assert not seen["cut"] and not seen["wide"] and not seen["empty"], (seen["cut"], seen["empty"])
     row = report["rows"][0]
     title = f"digits.onnx on {row['devices'][0]['name']}: Halyard benchmark"
     assert seen["title"] == [title, title], seen["title"]
@@ -252,6 +256,9 @@ def check_names(halyard, folder):
     assert run.returncode == 2, run.stderr
     held = re.search(r'<script type="application/json" id="report">(.*?)</script>', pathlib.Path(page).read_text(), re.DOTALL)
     assert json.loads(held.group(1)) == json.loads(pathlib.Path(output).read_text()), held.group(1)[:300]
+    # Nor does a page of rows that all failed show charts and tables with nothing in them.
+    seen = read_page(page, folder)
+    assert not seen["failures"] and not seen["empty"] and len(seen["tables"]["rows"]) == 2, seen
 
 
 def check_schema(report):

@@ -397,6 +397,9 @@ TEST(BenchReport, OnlyEqualRowsAreCompared) {
   EXPECT_THAT(table, testing::HasSubstr(
                          "| m.onnx a=7 batch=1 as-given | cpu:0 | 1.000 ms | 2.000 ms | 2.000 |"));
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 3) << table;
+  Json timeless = before;  // a clock that did not move
+  timeless["rows"][0]["samples"] = std::vector<double>(20, 0.0);
+  EXPECT_THAT(CompareReports(timeless, after), testing::HasSubstr("| 0 s | 2.000 ms | - | slower"));
   after["io_precision"] = "fp16";
   EXPECT_EQ(CompareReports(before, after), "");
   // Where both say what was run, that decides: a size that was not given is still a size.

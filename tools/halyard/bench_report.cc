@@ -650,7 +650,7 @@ std::string CompareReports(const Json& before, const Json& after) {
       text += "| " + EscapeControls(ModelOfRow(new_row)) + " | " +
               EscapeControls(new_row["device"].get<std::string>()) + " | " +
               FormatSeconds(old_median) + " | " + FormatSeconds(new_median) + " | " +
-              Format("%.3f", new_median / old_median) + " | " + word +
+              (old_median > 0 ? Format("%.3f", new_median / old_median) : "-") + " | " + word +
               Format(" (p = %.4f) |\n", chance);
     }
   }
