@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 
 #include "base/escape_controls.h"
+#include "base/quantity.h"
 #include "tools/halyard/devices.h"
 #include "tools/halyard/format.h"
 
@@ -26,7 +29,20 @@ std::string FormatSize(const Json& reading) {
   return kilobytes >= 1024 ? Format("%g MiB", kilobytes / 1024) : Format("%g KiB", kilobytes);
 }
 
-std::string ReadingName(const Json& reading) {
+// "64 FLOP", "32.8 kFLOP", "231 MFLOP".
+std::string FormatOperations(double operations) {
+  const char* units[] = {"", "k", "M", "G"};
+  size_t at = 0;
+  for (; operations >= 1000 && at + 1 < std::size(units); ++at) operations /= 1000;
+  return Format("%.3g %sFLOP", operations, units[at]);
+}
+
+// `is_shown`: rounded for people, where two readings may have one name; else a key of its own.
+std::string ReadingName(const Json& reading, bool is_shown = false) {
+  const auto size = [&] {
+    return is_shown ? FormatBytes(static_cast<int64_t>(reading.value("bytes", 0.0)))
+                    : FormatSize(reading);
+  };
   std::string name = reading.at("kind");
   if (reading.contains("from")) {
     name +=
@@ -35,14 +51,15 @@ std::string ReadingName(const Json& reading) {
   if (reading.contains("level")) name += " " + reading.at("level").get<std::string>();
   if (reading.contains("class")) {
     name += " " + reading.at("class").get<std::string>() + " " +
-            reading.at("dtype").get<std::string>() +
-            Format(", %.3g MFLOP, ", reading.at("operations").get<double>() * 1e-6) +
-            FormatSize(reading);
+            reading.at("dtype").get<std::string>() + ", " +
+            (is_shown ? FormatOperations(reading.at("operations"))
+                      : Format("%.3g MFLOP", reading.at("operations").get<double>() * 1e-6)) +
+            ", " + size();
   } else if (reading.contains("dtype")) {
     name += " " + reading.at("dtype").get<std::string>() + " " + reading.at("size").dump() + "^3 " +
             (reading.at("matrix_units").get<bool>() ? "matrix" : "scalar");
   } else if (reading.contains("bytes")) {
-    name += " " + FormatSize(reading);
+    name += " " + size();
   }
   return name;
 }
@@ -50,8 +67,9 @@ std::string ReadingName(const Json& reading) {
 std::string FormatRate(const Json& reading) {
   if (!reading.contains("rate")) return "";
   const double rate = reading.at("rate");
-  return reading.at("kind") == "matmul" ? Format("%.2f TFLOP/s", rate * 1e-12)
-                                        : Format("%.2f GB/s", rate * 1e-9);
+  if (reading.at("kind") != "matmul") return FormatSignificant(rate * 1e-9) + " GB/s";
+  return rate >= 1e12 ? FormatSignificant(rate * 1e-12) + " TFLOP/s"
+                      : FormatSignificant(rate * 1e-9) + " GFLOP/s";
 }
 
 std::string FormatState(const Json& state) {
@@ -222,17 +240,29 @@ std::string FormatProbes(const Json& probes) {
       const std::string state = FormatState(device.at(when));
       if (!state.empty()) text += std::string("  ") + when + ": " + state + "\n";
     }
-    text += Format("  %-46s %12s %8s %5s  %s\n", "what", "median", "MAD", "n", "rate");
+    size_t width = 0;
+    for (const Json& reading : device.at("readings"))
+      width = std::max(width, ReadingName(reading, true).size());
+    const auto line = [&](const std::string& what, const std::string& median,
+                          const std::string& mad, const std::string& count,
+                          const std::string& rate) {
+      std::string out = "  " + what + std::string(width - std::min(width, what.size()), ' ');
+      out += Format(" %9s %8s %5s", median.c_str(), mad.c_str(), count.c_str());
+      return out + (rate.empty() ? "" : "  " + rate) + "\n";
+    };
+    text += line("what", "median", "MAD", "n", "rate");
     for (const Json& reading : device.at("readings")) {
       const Json& seconds = reading.at("seconds");
       const double median = seconds.at("median"), mad = seconds.at("mad");
-      text +=
-          Format("  %-46s %9.2f us %6.1f %% %5lld  %s%s\n", ReadingName(reading).c_str(),
-                 median * 1e6, median > 0 ? mad / median * 100 : 0,
-                 seconds.at("count").get<long long>(), FormatRate(reading).c_str(),
-                 reading.contains("clock_hz")
-                     ? Format(" at %.0f MHz", reading.at("clock_hz").get<double>() * 1e-6).c_str()
-                     : "");
+      std::string rate = FormatRate(reading);
+      if (!reading.value("is_verified", true)) rate += " (not verified)";
+      if (reading.contains("clock_hz")) {
+        rate += (rate.empty() ? "" : " ") +
+                Format("at %.0f MHz", reading.at("clock_hz").get<double>() * 1e-6);
+      }
+      text += line(ReadingName(reading, true), FormatSeconds(median),
+                   Format("%.1f %%", median > 0 ? mad / median * 100 : 0),
+                   std::to_string(seconds.at("count").get<long long>()), rate);
     }
     for (const Json& note : device.at("notes")) {
       text += "  note on " + device.at("path").get<std::string>() + ": " + note.get<std::string>() +
