@@ -100,6 +100,15 @@ TEST(DevicesSvg, TellsWhatWasMeasured) {
   EXPECT_THAT(svg, testing::Not(testing::HasSubstr("runs on the processor")));
 }
 
+TEST(DevicesSvg, SaysThatNothingWasMeasured) {
+  Json report = Json::parse(std::ifstream(HALYARD_SOURCE_DIR "/tests/tools/reports/h200.json"));
+  EXPECT_THAT(DrawTopology(report), testing::HasSubstr(">green: the highest rate"));
+  report.erase("probes");
+  const std::string svg = DrawTopology(report);
+  EXPECT_THAT(svg, testing::HasSubstr(">no rates: halyard devices --probe measures them<"));
+  EXPECT_THAT(svg, testing::Not(testing::HasSubstr("green: ")));
+}
+
 // Its memory and rates are the processor's; the picture has them twice.
 TEST(DevicesSvg, TellsADeviceThatIsTheProcessor) {
   Json report = Json::parse(std::ifstream(HALYARD_SOURCE_DIR "/tests/tools/reports/h200.json"));

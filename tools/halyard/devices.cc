@@ -229,7 +229,13 @@ int Devices(const DevicesArguments& options, const CLI::App& command) {
   if (!options.why_missing.empty()) return WhyMissing(instance, options.why_missing);
   const std::vector<hy::Device> devices = OpenAsked(instance, options);
   const Json report = CollectReport(instance, devices, options);
-  bool is_written = options.svg.empty() || WriteOrTell(options.svg, DrawTopology(report));
+  bool is_written = true;
+  if (!options.svg.empty()) {
+    Json drawn = report;
+    if (!options.probe) drawn["probes"] = StoredProbes(instance, devices);
+    if (!drawn["probes"].is_object()) drawn.erase("probes");  // cannot be read, as a warning said
+    is_written = WriteOrTell(options.svg, DrawTopology(drawn));
+  }
   const std::string json = report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   if (!options.output.empty()) is_written &= WriteOrTell(options.output, json);
   if (options.json) {

@@ -202,7 +202,8 @@ std::string DrawTopology(const Json& report) {
   for (const Pair& pair : pairs) lanes = std::max(lanes, pair.lane + 1);
   const bool is_upright = lanes > kLevelLanes;
   const int lane_width = is_upright ? kUprightWidth : kLevelWidth;
-  const int width = kLaneX + lanes * lane_width + kMargin;
+  const int width = devices.empty() ? kHostX + kBoxWidth + 3 * kMargin  // the title's, too
+                                    : kLaneX + lanes * lane_width + kMargin;
   std::string svg = Format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d "
       "%d\">\n",
@@ -214,8 +215,14 @@ std::string DrawTopology(const Json& report) {
       "style>\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
   svg += Line(kMargin, 34, "title", "Devices, memories and links");
-  svg += Line(kMargin, 52, "measured",
-              "green: the highest rate that halyard devices --probe measured");
+  bool is_measured = false;
+  for (const Json& device : report["devices"]) {
+    const Json* probe = FindProbe(report, device["path"]);
+    is_measured |= probe != nullptr && !(*probe)["readings"].empty();
+  }
+  svg += Line(kMargin, 52, is_measured ? "measured" : "fact",
+              is_measured ? "green: the highest rate that halyard devices --probe measured"
+                          : "no rates: halyard devices --probe measures them");
   const int host_y = kHeader + (rows * (kBoxHeight + kGap) - kGap - kBoxHeight) / 2;
   const auto device_y = [](size_t i) {
     return kHeader + static_cast<int>(i) * (kBoxHeight + kGap);
