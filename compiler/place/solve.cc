@@ -160,12 +160,11 @@ size_t CountDevices(const Assignment& at) {
   return std::set<uint32_t>(at.begin(), at.end()).size();
 }
 
-// Whether `rival` is taken in place of `at`. Of two plans the one over more devices has to win its
-// least gain, and so does one over as many that has no device for all that can be there.
-bool IsBetter(const Problem& problem, const Core& core, const Simulator& simulator,
-              const std::vector<Candidate>& candidates, const Candidate& rival,
-              const Assignment& at) {
-  const Ticks its_score = simulator.Score(rival.at), score = simulator.Score(at);
+// Whether `rival` is taken in place of `at`, which takes `score`. Of two plans the one over more
+// devices has to win its least gain, and so does one over as many that has no device for all that
+// can be there.
+bool IsBetter(const Problem& problem, const Core& core, const std::vector<Candidate>& candidates,
+              const Candidate& rival, Ticks its_score, const Assignment& at, Ticks score) {
   const size_t its_count = CountDevices(rival.at), count = CountDevices(at);
   if (its_count > count) {
     return its_score + LeastGainOfDevices(problem, core, at, rival.at, score) < score;
@@ -273,6 +272,7 @@ Result<Outcome> SolveUnits(const Problem& problem, const Core& core, const Simul
   }
   // A plan that runs stays unless the new one is better by more than the noise.
   const Ticks score = simulator.Score(out.at);
+  Ticks taken = score;  // of out.at
   for (const Candidate& candidate : candidates) {
     if (!candidate.must_not_lose || simulator.Excess(candidate.at) > 0) continue;
     const Ticks its_score = simulator.Score(candidate.at);
@@ -284,9 +284,10 @@ Result<Outcome> SolveUnits(const Problem& problem, const Core& core, const Simul
         is_running
             ? (problem.keeps_previous && its_score < kNever) ||
                   its_score - score < NoiseBetween(problem, core, candidate.at, out.at, score)
-            : IsBetter(problem, core, simulator, candidates, candidate, out.at);
+            : IsBetter(problem, core, candidates, candidate, its_score, out.at, taken);
     if (!wins) continue;
     out.at = candidate.at;
+    taken = its_score;
     out.decided.assign(core.units, candidate.by);
     out.winner = candidate.name;
     if (is_running) break;
