@@ -17,12 +17,6 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
 endif()
 set(HALYARD_UNITY 0 CACHE STRING "Compile so many files of a folder at a time; 0: each by itself.")
-# What ships is linked by the system's linker; tests by a faster one. Not mold 1.10: it begins RELRO before the first writable page,
-# so that programs do not start, and without RELRO it sometimes links for ever.
-find_program(LLD ld.lld)
-if(LLD AND HALYARD_BUILD_TESTS)
-  add_link_options(-fuse-ld=lld)
-endif()
 if(HALYARD_SANITIZE)
   add_compile_options(-fsanitize=${HALYARD_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${HALYARD_SANITIZE})

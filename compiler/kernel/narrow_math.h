@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cheaper arithmetic where an f32 is rounded to 16 bits in the end: quotients by constants, or by
 // what all lanes share (the sum of a row), become products, and 1 + erf(x) and 1 + tanh(x), of
-// which GELU is made, an exponential or two instructions more. For GPUs, whose functions are written for f32; not for the interpreter's or
-// the CPU's.
+// which GELU is made, an exponential or two instructions more. For GPUs, whose functions are
+// written for f32; not for the interpreter's or the CPU's.
 #pragma once
 
 #include "compiler/kernel/kernel_ir.h"
