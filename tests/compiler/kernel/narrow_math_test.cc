@@ -11,6 +11,7 @@
 #include "base/float16.h"
 #include "compiler/kernel/builder.h"
 #include "compiler/kernel/interpreter.h"
+#include "compiler/kernel/opcode.h"
 #include "compiler/kernel/verifier.h"
 
 namespace halyard::kernel {
