@@ -144,7 +144,7 @@ class Candidate final : public drivers::cpu::StagedWork {
   double Sample(int repeat, drivers::cpu::Executor& executor) {
     repeat_ = repeat;
     const double start = Seconds();
-    drivers::cpu::RunStaged(*this, executor, kSpinUs, false);
+    drivers::cpu::RunStaged(*this, executor, kSpinUs, false, length_);
     return (Seconds() - start) / repeat;
   }
 
@@ -154,6 +154,7 @@ class Candidate final : public drivers::cpu::StagedWork {
  private:
   CpuKernelFunction function_ = nullptr;
   int repeat_ = 1;
+  drivers::cpu::RunLength length_;
   size_t workgroup_bytes_ = 0;
   std::vector<void*> bindings_;
   int64_t grid_[3];

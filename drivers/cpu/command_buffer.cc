@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "drivers/cpu/device.h"
-#include "drivers/cpu/team.h"
 #include "hal/kernel_error.h"
 
 namespace halyard::drivers::cpu {
@@ -208,7 +207,7 @@ Status CpuCommandBuffer::Run(std::span<uint8_t* const> slots, std::span<void*> a
   const bool is_parallel =
       std::any_of(stages_.begin(), stages_.end(), [](const Stage& s) { return s.unit_count > 1; });
   if (is_parallel) {
-    RunStaged(running, executor, device_->spin_us(), is_one_element_);
+    RunStaged(running, executor, device_->spin_us(), is_one_element_, length_);
   } else {
     Team alone;
     alone.Prepare(running, 1, 0, is_one_element_);

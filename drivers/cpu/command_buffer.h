@@ -12,6 +12,7 @@
 #include "drivers/cpu/buffer.h"
 #include "drivers/cpu/executable.h"
 #include "drivers/cpu/executor.h"
+#include "drivers/cpu/team.h"
 #include "hal/command_buffer.h"
 #include "hal/command_checks.h"
 
@@ -90,6 +91,7 @@ class CpuCommandBuffer final : public hal::CommandBuffer {
   Ref<CpuDevice> device_;
   int64_t chunk_bytes_;  // of copies and fills; a multiple of 8
   bool is_one_element_;  // test mode: parallel loops hand out single units
+  mutable RunLength length_;
   std::atomic<bool> is_finished_{false};
   std::vector<Task> tasks_;
   std::vector<Stage> stages_;

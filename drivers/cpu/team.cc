@@ -14,6 +14,10 @@ namespace {
 constexpr uint64_t kUnitMask = (uint64_t{1} << Team::kUnitBits) - 1;
 // Pieces of a share: small enough for others to help, large enough to hide the cost of a claim.
 constexpr int64_t kPieces = 16;
+// A leader that began alone invites helpers after this.
+constexpr std::chrono::microseconds kAlone{4};
+// With helpers from the start a run that takes less might have been as short without.
+constexpr std::chrono::microseconds kShort{20};
 
 // The share that this thread had last: what it wrote then may still be in its cache.
 thread_local int t_slot = 1;
@@ -68,9 +72,16 @@ bool Team::Claim(int share, size_t stage, int64_t* begin, int64_t* end) {
   }
 }
 
-void Team::RunShare(int share, size_t stage) {
+void Team::InviteIfLong() {
+  if (invite_ == nullptr || std::chrono::steady_clock::now() < invite_at_) return;
+  invite_(invite_context_);
+  invite_ = nullptr;
+}
+
+void Team::RunShare(int share, size_t stage, bool leads) {
   int64_t begin = 0, end = 0, units = 0;
   while (Claim(share, stage, &begin, &end)) {
+    if (leads) InviteIfLong();
     work_->Run(stage, begin, end);
     units += end - begin;
   }
@@ -82,8 +93,8 @@ void Team::RunShare(int share, size_t stage) {
   finished_.notify_one();
 }
 
-void Team::RunStage(int slot, size_t stage) {
-  for (int i = 0; i < shares_; ++i) RunShare((slot + i) % shares_, stage);
+void Team::RunStage(int slot, size_t stage, bool leads) {
+  for (int i = 0; i < shares_; ++i) RunShare((slot + i) % shares_, stage, leads);
 }
 
 // Some hundred nanoseconds to see a change while spinning, some fifty microseconds to wake up.
@@ -100,7 +111,10 @@ void Team::AwaitChange(std::atomic<uint32_t>& value, uint32_t old) const {
   value.wait(old, std::memory_order_acquire);
 }
 
-void Team::Lead() {
+void Team::Lead(void (*invite)(void* context), void* context, std::chrono::nanoseconds alone) {
+  invite_ = invite;
+  invite_context_ = context;
+  if (invite != nullptr) invite_at_ = std::chrono::steady_clock::now() + alone;
   uint32_t finished = 0;
   for (size_t stage = 0; stage < work_->stage_count() && !work_->is_failed(); ++stage) {
     const int64_t units = work_->unit_count(stage);
@@ -109,7 +123,7 @@ void Team::Lead() {
     open_.store(static_cast<uint32_t>(stage + 1), std::memory_order_release);
     // Nobody needs to wake up for a unit that the leader takes.
     if (units > 1) open_.notify_all();
-    RunStage(0, stage);
+    RunStage(0, stage, true);
     while (finished_.load(std::memory_order_acquire) == finished) AwaitChange(finished_, finished);
     finished = static_cast<uint32_t>(stage + 1);
   }
@@ -143,7 +157,7 @@ void Team::Help() {
     present.fetch_add(1, std::memory_order_seq_cst);
     const uint32_t open = open_.load(std::memory_order_seq_cst);
     const bool is_new = open != kOver && open != seen;
-    if (is_new) RunStage(slot, open - 1);
+    if (is_new) RunStage(slot, open - 1, false);
     present.fetch_sub(1, std::memory_order_release);
     if (open == kOver) return;
     if (is_new) {
@@ -172,7 +186,8 @@ thread_local std::array<std::shared_ptr<Invited>, kTeams> t_teams;
 
 }  // namespace
 
-void RunStaged(StagedWork& work, Executor& executor, int64_t spin_us, bool is_one_unit) {
+void RunStaged(StagedWork& work, Executor& executor, int64_t spin_us, bool is_one_unit,
+               RunLength& length) {
   if (!t_teams[0]) {
     for (std::shared_ptr<Invited>& team : t_teams) team = std::make_shared<Invited>();
   }
@@ -180,17 +195,47 @@ void RunStaged(StagedWork& work, Executor& executor, int64_t spin_us, bool is_on
   for (std::shared_ptr<Invited>& team : t_teams) {
     if (team->open.load(std::memory_order_acquire) == 0) idle = &team;
   }
-  const int helpers = executor.concurrency() - 1;
+  int64_t most_units = 0;
+  for (size_t stage = 0; stage < work.stage_count(); ++stage) {
+    most_units = std::max(most_units, work.unit_count(stage));
+  }
+  const int helpers = static_cast<int>(std::min<int64_t>(executor.concurrency(), most_units)) - 1;
   if (helpers <= 0 || idle == nullptr) {
     Team alone;
     alone.Prepare(work, 1, spin_us, is_one_unit);
     return alone.Lead();
   }
-  Invited& invited = **idle;
-  invited.team.Prepare(work, helpers + 1, spin_us, is_one_unit);
-  invited.open.store(helpers, std::memory_order_relaxed);
-  executor.Invite(*idle, helpers);
-  invited.team.Lead();
+  struct Guests {
+    const std::shared_ptr<Invited>& invited;
+    Executor& executor;
+    int count;
+    bool are_invited = false;
+
+    void Invite() {
+      are_invited = true;
+      invited->open.store(count, std::memory_order_relaxed);
+      executor.Invite(invited, count);
+    }
+  };
+  Guests guests{*idle, executor, helpers};
+  Team& team = (*idle)->team;
+  team.Prepare(work, helpers + 1, spin_us, is_one_unit);
+  if (!length.is_long()) {
+    team.Lead([](void* context) { static_cast<Guests*>(context)->Invite(); }, &guests, kAlone);
+    return length.BeganAlone(guests.are_invited);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  guests.Invite();
+  team.Lead();
+  length.Took(std::chrono::steady_clock::now() - start);
+}
+
+void RunLength::Took(std::chrono::nanoseconds time) {
+  if (time < kShort) long_runs_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void RunLength::BeganAlone(bool has_invited) {
+  if (has_invited) long_runs_.store(kTrust, std::memory_order_relaxed);
 }
 
 }  // namespace halyard::drivers::cpu

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -44,8 +45,11 @@ class Team {
   // stays within the limits above and is not touched after Lead.
   void Prepare(StagedWork& work, int threads, int64_t spin_us, bool is_one_unit);
 
-  // Returns when the work is done or has failed; once after each Prepare.
-  void Lead();
+  // Returns when the work is done or has failed; once after each Prepare. Where the work takes
+  // longer than `alone`, and the leader is between two pieces, `invite` (may be null) is called
+  // once.
+  void Lead(void (*invite)(void* context) = nullptr, void* context = nullptr,
+            std::chrono::nanoseconds alone = {});
   // On any other thread, any time after Prepare; returns when the work has ended.
   void Help();
 
@@ -62,9 +66,10 @@ class Team {
     std::atomic<int> count{0};
   };
 
-  void RunStage(int slot, size_t stage);
+  void RunStage(int slot, size_t stage, bool leads);
   bool Claim(int share, size_t stage, int64_t* begin, int64_t* end);
-  void RunShare(int share, size_t stage);
+  void RunShare(int share, size_t stage, bool leads);
+  void InviteIfLong();
   void AwaitChange(std::atomic<uint32_t>& value, uint32_t old) const;
   int TakeSlot();
 
@@ -72,6 +77,9 @@ class Team {
   int shares_ = 1;
   int64_t spin_us_ = 0;
   bool is_one_unit_ = false;
+  void (*invite_)(void* context) = nullptr;  // the leader's own
+  void* invite_context_ = nullptr;
+  std::chrono::steady_clock::time_point invite_at_;
   std::atomic<uint64_t> slots_{1};             // taken; the leader's is 0
   alignas(64) std::atomic<uint32_t> open_{0};  // the open stage, counted from 1; kOver at the end
   int64_t due_ = 0;  // units up to and with the open stage; written before it opens
@@ -81,8 +89,27 @@ class Team {
   Presence present_[kMostShares];
 };
 
-// Leads `work` on this thread with helpers from `executor`, in a team of this thread that nobody is
-// left of; alone where all of its teams still have helpers to come.
-void RunStaged(StagedWork& work, Executor& executor, int64_t spin_us, bool is_one_unit);
+// Whether the runs of one recording are worth helpers, by how long the last ones took. To invite
+// fifteen threads takes the one that invites some ten microseconds, of which a short run is over
+// in two. Any thread.
+class RunLength {
+ public:
+  // Whether helpers are invited at once; if not, the leader begins alone.
+  bool is_long() const { return long_runs_.load(std::memory_order_relaxed) > 0; }
+  // After a run with helpers from the start.
+  void Took(std::chrono::nanoseconds time);
+  // After a run that was begun alone.
+  void BeganAlone(bool has_invited);
+
+ private:
+  static constexpr int kTrust = 64;  // runs after one that was too long for its leader alone
+  std::atomic<int> long_runs_{1};    // that begin with helpers, unless they are short
+};
+
+// Leads `work` on this thread with helpers from `executor`, as many as a stage has units for, in a
+// team of this thread that nobody is left of; alone where all of its teams still have helpers to
+// come, and at first where the last runs were short.
+void RunStaged(StagedWork& work, Executor& executor, int64_t spin_us, bool is_one_unit,
+               RunLength& length);
 
 }  // namespace halyard::drivers::cpu

@@ -129,14 +129,88 @@ TEST(Team, HelpersOfAnExecutorComeAndGo) {
   const auto executor = MakeExecutor(4, {});
   ASSERT_TRUE(executor.ok());
   std::mt19937 random(3);
+  RunLength length;
   for (int run = 0; run < 2000; ++run) {
     std::vector<int64_t> units;
     for (uint32_t s = random() % 6; s > 0; --s) units.push_back(random() % 40);
     Counted work(units);  // gone before late helpers look
-    RunStaged(work, **executor, run % 3 == 0 ? 0 : 20, run % 2 == 0);
+    RunStaged(work, **executor, run % 3 == 0 ? 0 : 20, run % 2 == 0, length);
     ASSERT_EQ(work.CompleteStages(), units.size());
     ASSERT_EQ(work.early(), 0);
   }
+}
+
+// Counts invitations and returns them at once.
+class DecliningExecutor final : public Executor {
+ public:
+  int concurrency() const override { return 16; }
+  void ParallelFor(int64_t count, int64_t, RangeBody body) override { body(0, count); }
+  void Invite(const std::shared_ptr<Invitation>& invitation, int count) override {
+    invited += count;
+    for (int i = 0; i < count; ++i) invitation->Return();
+  }
+  int invited = 0;
+};
+
+// Notes how many were invited when its first unit ran; each unit takes `unit_time`.
+class Timed final : public StagedWork {
+ public:
+  Timed(const DecliningExecutor& executor, int64_t units, std::chrono::microseconds unit_time)
+      : executor_(executor), units_(units), unit_time_(unit_time) {}
+  size_t stage_count() const override { return 1; }
+  int64_t unit_count(size_t) const override { return units_; }
+  void Run(size_t, int64_t begin, int64_t end) override {
+    if (begin == 0) invited_at_first = executor_.invited;
+    if (unit_time_.count() > 0) std::this_thread::sleep_for(unit_time_ * (end - begin));
+  }
+  bool is_failed() const override { return false; }
+
+  int invited_at_first = -1;
+
+ private:
+  const DecliningExecutor& executor_;
+  int64_t units_;
+  std::chrono::microseconds unit_time_;
+};
+
+int InvitedBy(DecliningExecutor& executor, Timed work, RunLength& length) {
+  const int before = executor.invited;
+  RunStaged(work, executor, 0, false, length);
+  return executor.invited - before;
+}
+
+TEST(Team, ShortRunsInviteNobodyAndLongOnesNoMoreThanHaveUnits) {
+  DecliningExecutor executor;
+  RunLength length;
+  const auto Short = [&] { return Timed(executor, 3, std::chrono::microseconds(0)); };
+  const auto Long = [&] { return Timed(executor, 3, std::chrono::microseconds(500)); };
+  EXPECT_EQ(InvitedBy(executor, Short(), length), 2) << "nothing is known of the first run";
+  // A run that something else interrupts is not short.
+  int runs = 0;
+  while (length.is_long() && ++runs < 10000) InvitedBy(executor, Short(), length);
+  ASSERT_FALSE(length.is_long());
+  bool was_alone = false;
+  for (int i = 0; i < 100 && !length.is_long(); ++i) {
+    was_alone |= InvitedBy(executor, Short(), length) == 0;
+  }
+  EXPECT_TRUE(was_alone);
+
+  // What turns out to be long invites between two units, and from then on before the first.
+  runs = 0;
+  while (length.is_long() && ++runs < 10000) InvitedBy(executor, Short(), length);
+  ASSERT_FALSE(length.is_long());
+  int before = executor.invited;
+  Timed first = Long();
+  RunStaged(first, executor, 0, false, length);
+  EXPECT_EQ(executor.invited - before, 2);
+  EXPECT_EQ(first.invited_at_first, before);
+  EXPECT_TRUE(length.is_long());
+  before = executor.invited;
+  Timed second = Long();
+  RunStaged(second, executor, 0, false, length);
+  EXPECT_EQ(second.invited_at_first, before + 2);
+  // One unit is the leader's own.
+  EXPECT_EQ(InvitedBy(executor, Timed(executor, 1, std::chrono::microseconds(0)), length), 0);
 }
 
 // Keeps invitations for later.
@@ -154,7 +228,8 @@ void RunWithLateHelpers() {
   LateExecutor executor;
   for (int run = 0; run < 10; ++run) {
     Counted work({3, 50, 0, 7});
-    RunStaged(work, executor, 20, false);
+    RunLength length;
+    RunStaged(work, executor, 20, false, length);
     ASSERT_EQ(work.CompleteStages(), 4u);
   }
   // The teams of this thread wait for helpers, so that the later runs have invited nobody.
@@ -165,7 +240,8 @@ void RunWithLateHelpers() {
     invitation->Return();
   }
   Counted work({3, 50, 0, 7});
-  RunStaged(work, executor, 20, false);
+  RunLength length;
+  RunStaged(work, executor, 20, false, length);
   EXPECT_EQ(work.CompleteStages(), 4u);
   EXPECT_EQ(executor.invitations.size(), before + 2);
   for (size_t i = before; i < executor.invitations.size(); ++i) executor.invitations[i]->Return();
