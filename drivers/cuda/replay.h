@@ -38,6 +38,7 @@ class Replay {
   CUDA_KERNEL_NODE_PARAMS KernelNode(const Command& command);
   CUDA_MEMSET_NODE_PARAMS FillNode(const Command& command) const;
   CUDA_MEMCPY3D CopyNode(const Command& command) const;
+  bool HasDependentLaunch() const;
   Status BuildGraph();
   std::span<const uint64_t> BindingsOf(const Command& command) const;
   // The library call as a graph of its own, which the caller destroys.

@@ -267,7 +267,7 @@ void KernelWriter::WriteAwait() {
     operands += fmt::format("{}\"+l\"(a{})", operands.empty() ? "" : ", ", i);
     buffers.push_back(i);
   }
-  const bool has_wait = target_.gpu.compute_capability >= 90;
+  const bool has_wait = target_.gpu.compute_capability >= 90 && kernel_.begins_early;
   Line("asm volatile(\"{}\" : {} : : \"memory\");", has_wait ? "griddepcontrol.wait;" : "",
        operands);
   for (size_t i : buffers) {

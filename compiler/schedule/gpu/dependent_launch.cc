@@ -54,9 +54,14 @@ void PlaceAwaits(const loop::Function& function, const Target& target, Scheduled
         changing.push_back(static_cast<kernel::BufferId>(i));
       }
     }
-    const kernel::OpId release = AddOp(kernel, Opcode::kReleaseDispatches);
     const kernel::OpId await = AddOp(kernel, Opcode::kAwaitDispatches);
     std::vector<kernel::OpId>& body = kernel.blocks[0].ops;
+    // A late one has nothing to do before, and nothing begins before it ends.
+    if (!kernel.begins_early) {
+      body.insert(body.begin(), await);
+      continue;
+    }
+    const kernel::OpId release = AddOp(kernel, Opcode::kReleaseDispatches);
     const auto touches = [&](kernel::OpId id) {
       return std::any_of(changing.begin(), changing.end(), [&](kernel::BufferId buffer) {
         return kernel::Touches(kernel, kernel.ops[id], buffer);
@@ -66,10 +71,7 @@ void PlaceAwaits(const loop::Function& function, const Target& target, Scheduled
     // there is room, not evenly.
     const auto last = std::find_if(body.rbegin(), body.rend(), touches);
     body.insert(last == body.rend() ? body.end() : last.base() - 1, release);
-    // A late one has nothing to do before.
-    body.insert(
-        kernel.begins_early ? std::find_if(body.begin(), body.end(), touches) : body.begin(),
-        await);
+    body.insert(std::find_if(body.begin(), body.end(), touches), await);
   }
 }
 

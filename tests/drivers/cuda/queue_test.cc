@@ -45,6 +45,15 @@ class CudaQueueTest : public FakeCudaTest {
     FakeCudaTest::TearDown();
   }
 
+  Ref<hal::Executable> LoadAddScalar(bool waits_itself) {
+    std::vector<uint8_t> image = cts::CudaKernels().Image(device_->capabilities());
+    image = cts::With(image, sizeof(GpuImageHeader) + offsetof(GpuImageEntry, flags),
+                      uint32_t{waits_itself});
+    hal::ExecutableSource source;
+    source.format = "cuda-image";
+    source.code = image;
+    return device_->LoadExecutable(source).value();
+  }
   // slot 0 -> slot 1 -> slot 2, adding 1 each time; `extra` more from slot 2 to itself.
   Ref<hal::CommandBuffer> RecordChain(int extra = 0) {
     Ref<hal::CommandBuffer> commands = device_->CreateCommandBuffer().value();
@@ -287,13 +296,7 @@ TEST_F(CudaQueueTest, DependentLaunchIsForKernelsThatSaySo) {
   for (const bool waits_itself : {true, false}) {
     for (const char* option : {"1", "0"}) {
       OpenWith({{"graph_commands", "1"}, {"dependent_launch", option}});
-      std::vector<uint8_t> image = cts::CudaKernels().Image(device_->capabilities());
-      image = cts::With(image, sizeof(GpuImageHeader) + offsetof(GpuImageEntry, flags),
-                        uint32_t{waits_itself});
-      hal::ExecutableSource source;
-      source.format = "cuda-image";
-      source.code = image;
-      executable_ = device_->LoadExecutable(source).value();
+      executable_ = LoadAddScalar(waits_itself);
       const long before = fake_.call_count("cuGraphAddDependencies_v2");
       Ref<hal::CommandBuffer> commands = RecordChain(2);
       EXPECT_OK(Submit(0, commands.get(), 0, 1));
@@ -302,6 +305,28 @@ TEST_F(CudaQueueTest, DependentLaunchIsForKernelsThatSaySo) {
       const bool is_on = waits_itself && option[0] == '1';
       EXPECT_EQ(fake_.call_count("cuGraphAddDependencies_v2") - before, is_on ? 3 : 0);
     }
+  }
+}
+
+// Of 12 kernels the last `late` do not wait themselves.
+TEST_F(CudaQueueTest, DependentLaunchIsForRecordingsWithFewKernelsBehindFullEdges) {
+  for (const int late : {0, 3, 4}) {
+    OpenWith({{"graph_commands", "1"}});
+    const Ref<hal::Executable> early = LoadAddScalar(true), other = LoadAddScalar(false);
+    Ref<hal::CommandBuffer> commands = device_->CreateCommandBuffer().value();
+    const int64_t one = 1;
+    for (int i = 0; i < 12; ++i) {
+      const CommandRange bindings[2] = {CommandRange::Slot(0, 0, 64), CommandRange::Slot(0, 0, 64)};
+      hal::Executable* executable = i < 12 - late ? early.get() : other.get();
+      EXPECT_OK(commands->Dispatch(AddCommand(executable, bindings, one, 8, "more")));
+      EXPECT_OK(commands->Barrier());
+    }
+    EXPECT_OK(commands->Finish());
+    const long before = fake_.call_count("cuGraphAddDependencies_v2");
+    EXPECT_OK(Submit(0, commands.get(), 0, 1));
+    EXPECT_OK(WaitFor(timeline_.get(), 1));
+    EXPECT_EQ(First(0), 12);
+    EXPECT_EQ(fake_.call_count("cuGraphAddDependencies_v2") - before, late > 3 ? 0 : 11 - late);
   }
 }
 
