@@ -86,8 +86,9 @@ Id KernelLowering::FloatArithmetic(Opcode opcode, DType dtype, Id a, Id b, Id c)
     case Opcode::kMax: {
       const spv::Op less =
           opcode == Opcode::kMin ? spv::Op::OpFOrdLessThan : spv::Op::OpFOrdGreaterThan;
-      const Id picked = Select(w_.Emit(less, w_.Bool(), {a, b}), type, a, b);
-      return Select(w_.Emit(spv::Op::OpIsNan, w_.Bool(), {a}), type, a, picked);
+      const Id wins = w_.Emit(less, w_.Bool(), {a, b});
+      const Id is_nan = w_.Emit(spv::Op::OpIsNan, w_.Bool(), {a});
+      return Select(w_.Emit(spv::Op::OpLogicalOr, w_.Bool(), {wins, is_nan}), type, a, b);
     }
     case Opcode::kNeg:
       return Exact(w_.Emit(spv::Op::OpFNegate, type, {a}));

@@ -396,6 +396,14 @@ Status Emitter::EmitScalar(const loop::Op& op) {
       return OkStatus();
     }
   }
+  if (op.opcode == Opcode::kConvert) {
+    unrounded_.erase(op.results[0]);  // of an earlier iteration
+    const auto at = unrounded_.find(op.operands[0]);
+    if (op.dtype == DType::kF32 && at != unrounded_.end()) {
+      values_[op.results[0]] = at->second;
+      return OkStatus();
+    }
+  }
   std::vector<V> operands;
   int lanes = 1;
   for (loop::ValueId v : op.operands) {

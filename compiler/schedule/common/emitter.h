@@ -155,6 +155,8 @@ class Emitter {
   Writer& writer_;
   Options options_;
   std::vector<V> values_;
+  // Of 16-bit floats that live on in f32, as those between ops of one iteration do.
+  std::unordered_map<loop::ValueId, V> unrounded_;
   std::unordered_map<uint32_t, V> symbols_;            // by Expr id; vectors for indirect symbols
   std::unordered_map<uint32_t, V> indirect_good_;      // by symbol, where its extent may be 0
   std::unordered_map<uint32_t, uint32_t> parameters_;  // dimension symbol -> scalar parameter

@@ -194,6 +194,11 @@ void Emitter::Combine(const loop::Op& op, std::vector<V>& accumulators,
       return std::pair(writer_.Splat(x, lanes), writer_.Splat(y, lanes));
     };
     auto [a, b] = pair(slot.at);
+    const bool is_extreme = slot.kind == ReduceKind::kMax || slot.kind == ReduceKind::kMin;
+    if (is_extreme && a == Identities(op, writer_.LanesOf(a))[slot.at]) {
+      accumulators[slot.at] = b;
+      continue;
+    }
     bool is_bool = slot.dtype == DType::kBool;
     Opcode opcode = Opcode::kAdd;
     switch (slot.kind) {

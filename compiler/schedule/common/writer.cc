@@ -262,6 +262,15 @@ Writer::V Writer::AsI32(V v) {
   return kernel::kNone;
 }
 
+Writer::V Writer::BeforeRounding(V v) const {
+  const kernel::OpId producer = kernel_.values[v].producer;
+  if (producer == kernel::kNone || !IsFloat(TypeOf(v).dtype)) return kernel::kNone;
+  const kernel::Op& op = kernel_.ops[producer];
+  const bool rounds = op.opcode == Opcode::kConvert && BitWidth(TypeOf(v).dtype) < 32 &&
+                      TypeOf(op.operands[0]).dtype == DType::kF32;
+  return rounds ? op.operands[0] : kernel::kNone;
+}
+
 Writer::V Writer::Select(V mask, V a, V b) {
   int lanes = std::max({LanesOf(mask), LanesOf(a), LanesOf(b)});
   a = Splat(a, lanes), b = Splat(b, lanes);
@@ -393,14 +402,14 @@ void Writer::Report(V condition, V value, V limit, int64_t reason, uint32_t site
 }
 
 Writer::Loop Writer::BeginFor(V lo, V hi, V step, std::span<const V> initial,
-                              bool runs_at_least_once) {
+                              bool runs_at_least_once, int unroll) {
   Scope scope;
   scope.block = NewBlock();
   scope.always_runs = runs_at_least_once;
   scope.op.opcode = Opcode::kFor;
   scope.op.operands = {lo, hi, step};
   scope.op.operands.insert(scope.op.operands.end(), initial.begin(), initial.end());
-  scope.op.immediates = {1};
+  scope.op.immediates = {unroll};
   scope.op.blocks = {scope.block};
   size_t depth = scopes_.size();
   Loop loop;

@@ -60,6 +60,8 @@ class Writer {
   V Compare(kernel::Opcode opcode, V a, V b);
   // The i32 value that an i64 value is the conversion of, or a constant that fits; kNone: neither.
   V AsI32(V v);
+  // The f32 that a narrower float is the rounding of; kNone: it is none.
+  V BeforeRounding(V v) const;
   V Select(V mask, V a, V b);
   V Convert(V v, DType dtype);
   kernel::Type TypeOf(V v) const { return kernel_.values[v].type; }
@@ -93,7 +95,10 @@ class Writer {
     V variable;
     std::vector<V> carried;  // inside the body
   };
-  Loop BeginFor(V lo, V hi, V step, std::span<const V> initial, bool runs_at_least_once);
+  // `unroll`: bodies that follow each other without a branch, so that their loads are issued
+  // together.
+  Loop BeginFor(V lo, V hi, V step, std::span<const V> initial, bool runs_at_least_once,
+                int unroll = 1);
   std::vector<V> EndFor(std::span<const V> yields);
   void BeginIf(V condition);
   void BeginElse(std::span<const V> then_yields);

@@ -177,9 +177,11 @@ class Enumerator {
     }
   }
 
-  // Parts of long loops, as many as keep the device busy where `blocks` workgroups do not.
-  int64_t ChunkFor(int64_t blocks, int64_t longest, int64_t step) const {
-    int64_t parts = (units_ * 8 + blocks - 1) / blocks;
+  // Parts of long loops, as many as keep the device busy where `blocks` workgroups do not:
+  // `per_unit` workgroups, which should run at the same time, since a few that are left for the end
+  // take as long as all of them.
+  int64_t ChunkFor(int64_t blocks, int64_t longest, int64_t step, int64_t per_unit) const {
+    int64_t parts = (units_ * per_unit + blocks - 1) / blocks;
     int64_t chunk = (longest / parts + step) / step * step;
     return blocks < units_ * 2 && chunk * 2 <= longest ? chunk : 0;
   }
@@ -252,8 +254,11 @@ class Enumerator {
     };
     if (MaySplit(nest_, piece)) {
       int64_t size = std::min<int64_t>(kWorkgroup, most);
-      if (int64_t chunk = ChunkFor(rows, longest, size * lanes * 4))
-        AddTeam(lanes, 4, size, false, false, -1, chunk);
+      // NVIDIA's driver for Vulkan gives four vectors in flight so many registers that eight
+      // workgroups do not run at the same time; with one vector each they do.
+      const int ahead = target_.kind == TargetKind::kVulkan ? 1 : 4;
+      if (int64_t chunk = ChunkFor(rows, longest, size * lanes * 4, 8))
+        AddTeam(lanes, ahead, size, false, false, -1, chunk);
     }
     if (fits(team)) AddTeam(lanes, 1, team, false, true);
     if (fits(team / 2)) AddTeam(lanes, 1, team / 2, false, true);
@@ -271,7 +276,7 @@ class Enumerator {
     while (lanes > 1 && rows < lanes * 8) lanes /= 2;
     if (MaySplit(nest_, piece)) {
       int64_t size = 8, width = int64_t{kWorkgroup} / size * lanes;
-      if (int64_t chunk = ChunkFor((rows + width - 1) / width, longest, size * 4))
+      if (int64_t chunk = ChunkFor((rows + width - 1) / width, longest, size * 4, 4))
         AddTeam(lanes, 4, size, true, false, fastest != grid.back() ? fastest : -1, chunk);
     }
     int64_t team = 1;

@@ -36,6 +36,8 @@ loop::OpId PerfectlyNested(const loop::Kernel& kernel, const Op& outer) {
   return found;
 }
 
+constexpr int kPartsAhead = 32;  // elements of parts that a workitem loads before it adds them
+
 DType ExchangeType(DType dtype) { return BitWidth(dtype) < 32 ? DType::kI32 : dtype; }
 
 }  // namespace
@@ -172,7 +174,9 @@ Status TeamEmitter::EmitLoad(const Op& op) {
   auto value = it->second.find(step_->number);
   HY_CHECK(value != it->second.end(), "kernel '{}' loads a local element before it is stored",
            kernel_.name);
-  values_[op.results[0]] = value->second;
+  values_[op.results[0]] = value->second.value;
+  unrounded_.erase(op.results[0]);
+  if (value->second.unrounded != kNone) unrounded_[op.results[0]] = value->second.unrounded;
   return OkStatus();
 }
 
@@ -180,7 +184,10 @@ Status TeamEmitter::EmitStore(const Op& op) {
   if (stage_ && !stage_->is_last && step_ == nullptr) return OkStatus();
   auto it = registers_.find(op.buffer);
   if (it == registers_.end()) return Guarded(op, [&] { return Emitter::EmitStore(op); });
-  it->second[step_->number] = writer_.Splat(ValueOf(op.operands[0]), axis_.lanes);
+  const V value = ValueOf(op.operands[0]), wide = writer_.BeforeRounding(value);
+  it->second[step_->number] = {writer_.Splat(value, axis_.lanes),
+                               wide == kNone ? wide : writer_.Splat(wide, axis_.lanes)};
+  if (wide != kNone) unrounded_[op.operands[0]] = wide;
   return OkStatus();
 }
 
@@ -360,8 +367,11 @@ void TeamEmitter::StoreParts(loop::OpId id, const std::vector<V>& values) {
 std::vector<V> TeamEmitter::CombineParts(loop::OpId id, const Op& inner) {
   std::vector<V> values = Identities(inner, axis_.lanes);
   V parts = Evaluate(stage_->parts.at(id));
-  Writer::Loop loop =
-      writer_.BeginFor(team_.member, parts, writer_.Index(team_.size), values, false);
+  // Few workitems do this, and a load at a time would be the latency of memory each time.
+  const int64_t rounds = exprs_.AsConst(stage_->parts.at(id)).value_or(kPartsAhead) / team_.size;
+  const int64_t ahead = std::clamp<int64_t>(rounds, 1, kPartsAhead / axis_.lanes);
+  Writer::Loop loop = writer_.BeginFor(team_.member, parts, writer_.Index(team_.size), values,
+                                       false, static_cast<int>(ahead));
   std::vector<V> sum = loop.carried, wide = Widened(values), loaded;
   V index = PartIndex(id, loop.variable);
   for (size_t i = 0; i < wide.size(); ++i)

@@ -8,7 +8,8 @@
 // subgroup reads contiguous vectors. Columns: the vector axis is the chain's, and iteration j
 // belongs to workitem j mod team.
 // A persistent team writes its loops out: equal loads of two loops become one, so a row that is
-// read by several loops stays in registers, and so do local buffers.
+// read by several loops stays in registers, and so do local buffers: those of 16-bit floats as the
+// f32 that were computed, which are not rounded in between, as nothing within one iteration is.
 #pragma once
 
 #include <functional>
@@ -116,8 +117,12 @@ class TeamEmitter : public Emitter {
   std::map<loop::OpId, TeamLoop> loops_;
   std::optional<Stage> stage_;
   std::set<loop::BufferId> shared_, read_since_, written_since_;
-  std::map<loop::BufferId, std::map<int64_t, V>> registers_;  // by step
-  V guard_ = kernel::kNone;                                   // of stores
+  struct Kept {
+    V value = kernel::kNone;
+    V unrounded = kernel::kNone;  // the f32 that it was; kNone: it was none
+  };
+  std::map<loop::BufferId, std::map<int64_t, Kept>> registers_;  // by step
+  V guard_ = kernel::kNone;                                      // of stores
   const Step* step_ = nullptr;
   int partials_ = 0;
 };

@@ -266,7 +266,7 @@ std::vector<GpuSeen> CheckGpu(std::string_view text, const Dims& dims, const Gpu
           EXPECT_LE(made.workgroup_size[0], target.gpu.max_workgroup_size);
         }
         // Under a sanitizer every schedule is built; what kernels compute is checked without it.
-        if (!check.breaks && !IsTurn(6)) {
+        if (!check.breaks && !IsTurn(24)) {
           seen.push_back({name, record, std::move(*built)});
           continue;
         }

@@ -24,6 +24,8 @@ struct Counts {
   ScheduleRecord record;
   size_t dispatches = 0;
   bool has_loops = false;
+  int64_t widened = 0;                           // elements that become f32, of one workitem
+  int64_t last_unroll = 0;                       // of the last dispatch's loop
   std::map<std::string, Traffic> loads, stores;  // by buffer
 };
 
@@ -51,6 +53,11 @@ class GpuCounts : public ::testing::TestWithParam<std::string> {
       for (Expr extent : dispatch.grid) workitems *= *function->exprs->AsConst(extent);
       for (const kernel::Op& op : kernel.ops) {
         counts->has_loops |= op.opcode == kernel::Opcode::kFor;
+        if (op.opcode == kernel::Opcode::kFor) counts->last_unroll = op.immediates[0];
+        if (op.opcode == kernel::Opcode::kConvert && op.type.dtype == DType::kF32 &&
+            op.type.lanes > 1) {
+          counts->widened += op.type.lanes;
+        }
         const bool is_load =
             op.opcode == kernel::Opcode::kLoad || op.opcode == kernel::Opcode::kGather;
         const bool is_store =
@@ -120,6 +127,8 @@ TEST_P(GpuCounts, RowsAreReadOnceAndWrittenOnce) {
         EXPECT_EQ(traffic.elements, kRows * kColumns);
         EXPECT_TRUE(traffic.is_whole);
       }
+      // Each element once, when it is loaded: what the row keeps in registers stays f32.
+      EXPECT_EQ(counts.widened, dtype == std::string("f32") ? 0 : kColumns / counts.record.team);
     }
   }
 }
@@ -172,6 +181,12 @@ TEST_P(GpuCounts, LongReductionsTakeTwoDispatches) {
     if (HasFatalFailure()) return;
     EXPECT_GT(counts.record.chunk, 0) << FormatSchedule(counts.record);
     EXPECT_EQ(counts.dispatches, 2u);
+    // Parts are loaded ahead of their sum, where a workitem has several.
+    const bool has_several = counts.record.columns || GetParam() == "cuda-sm90";
+    EXPECT_EQ(counts.last_unroll > 1, has_several);
+    if (!counts.record.columns) {
+      EXPECT_EQ(counts.record.unroll, GetParam().starts_with("vulkan") ? 1 : 4);
+    }
   }
 }
 
