@@ -739,6 +739,14 @@ enum {
 HY_API HY_NODISCARD hy_result hy_program_report(hy_program_t* program, hy_report_kind kind,
                                                 hy_report_format format, hy_writer writer, void* context);
 
+/* What became of one node of the model, or why it does not run on `device`, through the writer, as text or JSON: an
+ * object, or an array of them where the name means several nodes. `name` is a node, a value that one makes, a dispatch
+ * of the report or an op such as "Conv". `device` is a path such as "cuda:0"; empty: what became of the node. Answers
+ * about a device have a `code` that stays (RUNS_THERE, COSTS_MORE, UNSUPPORTED_OP, ...) and a sentence, `text`. Any
+ * thread. HY_NOT_FOUND has the names near `name`. */
+HY_API HY_NODISCARD hy_result hy_program_explain_node(hy_program_t* program, hy_string name, hy_string device,
+                                                      hy_report_format format, hy_writer writer, void* context);
+
 /* --- Buffers -------------------------------------------------------------------------------------- */
 
 /* Memory of a device that the host can map; contents are undefined. Any thread. HY_OUT_OF_MEMORY names
@@ -966,6 +974,7 @@ typedef struct hy_api {
                              hy_report_format, hy_writer, void*);
   hy_result (*event_command_times)(hy_event_t*, hy_command_time*, size_t*);
   hy_result (*graph_undo)(hy_graph_t*);
+  hy_result (*program_explain_node)(hy_program_t*, hy_string, hy_string, hy_report_format, hy_writer, void*);
 } hy_api;
 
 /* Fills the table, of which the caller sets struct_size, type and next: as many functions as fit, NULL

@@ -183,6 +183,13 @@ class Program : public Handle<hy_program_t, hy_program_release> {
     return Collect(
         [&](hy_writer w, void* c) { return hy_program_report(get(), kind, format, w, c); });
   }
+  // `device` empty: what became of the node; otherwise why it does not run there.
+  std::string ExplainNode(std::string_view name, std::string_view device,
+                          hy_report_format format) const {
+    return Collect([&](hy_writer w, void* c) {
+      return hy_program_explain_node(get(), View(name), View(device), format, w, c);
+    });
+  }
 };
 
 class Buffer : public Handle<hy_buffer_t, hy_buffer_release> {

@@ -95,16 +95,16 @@ std::string WhyNot(const Cost& cost) {
                      cost.detail);
 }
 
-// "on 'gpu:0' the whole would take 2.000 us more"; less, where the sum of all costs favours what
-// the simulated run or the noise does not.
+// "on 'gpu:0' the sum of all costs would be 2.000 us more": the sum is what the solver minimises,
+// and may be less elsewhere where the simulated run or the noise decided.
 std::string FormatMargin(double seconds, bool is_exact, std::string_view device) {
-  if (seconds == 0) return fmt::format("on '{}' the whole would take as long", device);
+  if (seconds == 0) return fmt::format("on '{}' the sum of all costs would be the same", device);
   if (seconds < 0) {
     return fmt::format("on '{}' the sum of all costs would be {} less", device,
                        FormatSeconds(-seconds));
   }
-  return fmt::format("on '{}' the whole would take {} more{}", device, FormatSeconds(seconds),
-                     is_exact ? "" : " at most");
+  return fmt::format("on '{}' the sum of all costs would be {} more{}", device,
+                     FormatSeconds(seconds), is_exact ? "" : " at most");
 }
 
 // What a wish does to the time of the whole.
@@ -112,6 +112,12 @@ std::string FormatPrice(double seconds) {
   if (seconds == 0) return "costs nothing";
   return seconds < 0 ? fmt::format("saves {}", FormatSeconds(-seconds))
                      : fmt::format("costs {}", FormatSeconds(seconds));
+}
+
+std::string DescribeUnpriced(const Plan& plan) {
+  return fmt::format(
+      "{} without a price: those of the first 16 wishes are looked for, one at a time",
+      Counted(plan.unpriced_wishes, "wish"));
 }
 
 // Why the item is where it is, and what else there is.
@@ -269,6 +275,7 @@ std::string PlanText(const Plan& plan) {
     Line(out, "the wish '{}' {} ({})", price.affinity, FormatPrice(price.seconds),
          Counted(price.items, "cluster"));
   }
+  if (plan.unpriced_wishes > 0) Line(out, "{}", DescribeUnpriced(plan));
   const size_t main = MainDevice(plan);
   std::vector<size_t> elsewhere, closest;
   for (size_t i = 0; i < plan.decisions.size(); ++i) {
@@ -342,6 +349,7 @@ Json PlanJson(const Plan& plan) {
     json["wishes"].push_back(
         {{"wish", price.affinity}, {"price_seconds", price.seconds}, {"clusters", price.items}});
   }
+  json["unpriced_wishes"] = plan.unpriced_wishes;
   json["clusters"] = Json::array();
   for (size_t i = 0; i < plan.decisions.size(); ++i) {
     const Decision& decision = plan.decisions[i];
@@ -422,6 +430,7 @@ std::string PlanHtml(const Plan& plan) {
     out += fmt::format("<p>The wish '{}' {} ({}).</p>\n", EscapeHtml(price.affinity),
                        FormatPrice(price.seconds), Counted(price.items, "cluster"));
   }
+  if (plan.unpriced_wishes > 0) out += fmt::format("<p>{}.</p>\n", DescribeUnpriced(plan));
   head({"device", "clusters", "busy us"});
   for (size_t d = 0; d < plan.devices.size(); ++d) {
     out += fmt::format(

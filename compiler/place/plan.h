@@ -125,6 +125,8 @@ struct Plan {
   std::vector<Transfer> transfers;
   std::vector<Rival> rivals;
   std::vector<Price> prices;
+  // Wishes whose price was not looked for: behind the first 16, or contradictions without one.
+  uint32_t unpriced_wishes = 0;
   std::vector<DeviceLoad> devices;
   std::vector<MemoryLoad> memories;
   // Copied from the problem, so that the text stands alone.

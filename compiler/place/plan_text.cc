@@ -94,6 +94,10 @@ class PlanReader {
     if (in_.TryWord("transfer")) return ReadTransfer();
     if (in_.TryWord("rival")) return ReadRival();
     if (in_.TryWord("price")) return ReadPrice();
+    if (in_.TryWord("unpriced")) {
+      HY_ASSIGN(plan_.unpriced_wishes, ReadCount(in_));
+      return OkStatus();
+    }
     return in_.Error("its first word is none that a plan has.");
   }
 
@@ -320,6 +324,7 @@ std::string FormatPlan(const Plan& plan) {
   for (const Price& price : plan.prices) {
     fmt::format_to(to, "price {} {} {}\n", QuoteText(price.affinity), price.seconds, price.items);
   }
+  if (plan.unpriced_wishes > 0) fmt::format_to(to, "unpriced {}\n", plan.unpriced_wishes);
   return out;
 }
 

@@ -444,6 +444,9 @@ void AddPrices(const Problem& problem, double makespan_seconds, Plan* plan) {
     }
     plan->prices.push_back(std::move(price));
   }
+  if (problem.explained_items > 0) {
+    plan->unpriced_wishes = count - static_cast<uint32_t>(plan->prices.size());
+  }
 }
 
 }  // namespace

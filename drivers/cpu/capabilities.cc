@@ -202,9 +202,11 @@ hal::Capabilities DescribeCpu(const CpuDescription& cpu, const SystemFiles& file
   DescribeIdentity(cpu.id, files, &out.identity);
   if (cpu.options.synthetic != 0) {
     // Another device than the processor that it runs on: nothing links the two.
-    out.identity.name = {fmt::format("synthetic device (speed {}%, link {} bytes/s, {} us)",
-                                     cpu.options.speed_percent, cpu.options.link_bytes_per_s,
-                                     cpu.options.link_latency_us),
+    const std::string limit = cpu.options.link_bytes_per_s == 0
+                                  ? "without a limit"
+                                  : fmt::format("{} bytes/s", cpu.options.link_bytes_per_s);
+    out.identity.name = {fmt::format("synthetic device (speed {}%, link {}, {} us)",
+                                     cpu.options.speed_percent, limit, cpu.options.link_latency_us),
                          Source::kTable};
     out.identity.uuid = {};
     out.identity.chip = {};

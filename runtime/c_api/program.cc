@@ -8,6 +8,7 @@
 #include "runtime/c_api/handles.h"
 #include "runtime/compile.h"
 #include "runtime/device_target.h"
+#include "runtime/explain_node.h"
 #include "runtime/report.h"
 #include "runtime/symbol_binding.h"
 
@@ -350,6 +351,21 @@ hy_result hy_program_report(hy_program_t* program, hy_report_kind kind, hy_repor
     HY_REQUIRE(program);
     HY_ASSIGN(const std::string text, MakeReport(*program->program, static_cast<ReportKind>(kind),
                                                  static_cast<ReportFormat>(format)));
+    return WriteText(text, writer, context);
+  });
+}
+
+hy_result hy_program_explain_node(hy_program_t* program, hy_string name, hy_string device,
+                                  hy_report_format format, hy_writer writer, void* context) {
+  return Guarded([&]() -> Result<hy_result> {
+    HY_REQUIRE(program);
+    HY_ASSIGN(const std::string node, ToString(name, "name"));
+    std::string path;
+    if (device.size > 0) {
+      HY_ASSIGN(path, ReadDeviceName(device, "device"));
+    }
+    HY_ASSIGN(const std::string text,
+              ExplainNode(*program->program, node, path, static_cast<ReportFormat>(format)));
     return WriteText(text, writer, context);
   });
 }

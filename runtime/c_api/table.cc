@@ -58,7 +58,8 @@ hy_result hy_get_api(hy_api* api) {
                           hy_link_get_info,
                           hy_devices_probe,
                           hy_event_command_times,
-                          hy_graph_undo};
+                          hy_graph_undo,
+                          hy_program_explain_node};
     constexpr size_t kFirstSize =
         sizeof(uint32_t) * 2 + sizeof(void*) * 2;  // the head and hy_version
     HY_TRY(WriteStruct(table, HY_STRUCT_API, kFirstSize, "hy_api", api));

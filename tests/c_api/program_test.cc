@@ -318,5 +318,25 @@ TEST_F(CApiProgramTest, WhatAProgramTells) {
             HY_INVALID_ARGUMENT);
 }
 
+TEST_F(CApiProgramTest, ExplainsANode) {
+  const auto program = Compile(MakeLogged(), "copy");
+  EXPECT_THAT(program.ExplainNode("folded", "", HY_FORMAT_TEXT),
+              testing::StartsWith("node: folded\nop: Add\nfate: gone after pass"));
+  EXPECT_THAT(program.ExplainNode("slow", "cpu", HY_FORMAT_JSON),
+              testing::AllOf(testing::HasSubstr("\"code\": \"UNSUPPORTED_OP\""),
+                             testing::HasSubstr("\"device\": \"cpu:0\"")));
+  EXPECT_THAT(program.ExplainNode("slow", "cuda:3", HY_FORMAT_TEXT),
+              testing::StartsWith("NOT_ASKED_FOR: Device 'cuda:3' has no part in this program"));
+  const auto ignore = [](void*, const void*, size_t) -> hy_result { return HY_OK; };
+  const auto explain = [&](hy_string name, hy_string device, hy_report_format format) {
+    return hy_program_explain_node(program.get(), name, device, format, ignore, nullptr);
+  };
+  EXPECT_EQ(explain(HY_STRING("slw"), {}, HY_FORMAT_TEXT), HY_NOT_FOUND);
+  EXPECT_THAT(LastError(), testing::HasSubstr("near it are 'slow'"));
+  EXPECT_EQ(explain(HY_STRING("slow"), {}, HY_FORMAT_HTML), HY_UNIMPLEMENTED);
+  EXPECT_EQ(explain(HY_STRING("slow"), HY_STRING("cuda:x"), HY_FORMAT_TEXT), HY_INVALID_ARGUMENT);
+  EXPECT_EQ(explain({nullptr, 4}, {}, HY_FORMAT_TEXT), HY_INVALID_ARGUMENT);
+}
+
 }  // namespace
 }  // namespace halyard

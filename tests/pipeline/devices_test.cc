@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <map>
+#include <mutex>
 #include <random>
 #include <thread>
 
@@ -490,6 +493,67 @@ TEST(Devices, WhatARunBeginsWithOnTheHostIsDoneByWhoWaitsForIt) {
               std::tanh(std::fmod(7.5, std::fmod(7.5, 4.0))), 1e-6);
   EXPECT_EQ(threads.size(), 40u);
   EXPECT_THAT(threads, testing::Each(std::this_thread::get_id()));
+}
+
+// No block of the host before an output: a step in the middle is held, and all are submitted.
+TEST(Devices, ASubmissionReturnsWhileAStepInTheMiddleIsHeld) {
+  const auto instance = MakeInstance();
+  const auto devices = Open(*instance, {"cpu:0", "cpu:1?synthetic=1&threads=1"});
+  constexpr std::string_view kText = R"(graph main(%x: f32[8], %y: f64[8]) -> (%e) {
+  %a = tanh %x : f32[8] "a"
+  %b = cast %a {dtype = f64} : f64[8] "b"
+  %c = rem %b, %y : f64[8] "c"
+  %d = cast %c {dtype = f32} : f32[8] "d"
+  %e = exp %d : f32[8] "e"
+}
+)";
+  auto program =
+      CompileFor(kText, devices,
+                 {{"a", "cpu:1"}, {"b", "cpu:1"}, {"c", "cpu:0"}, {"d", "cpu:1"}, {"e", "cpu:1"}});
+  ASSERT_TRUE(program.ok()) << program.status().ToString();
+  auto loaded = runtime::LoadSaved(instance, std::move(*program), devices, {});
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool is_held = true, has_returned = false, was_in_time = false;
+  runtime::SessionOptions options;
+  options.interpreter = [&](const InterpretRequest& request) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return !is_held; });
+    return InterpretNode(request);
+  };
+  const auto session = runtime::Session::Create(*loaded, options);
+  // Lets go when the submission is back; where it never is, after a while, so that the test ends.
+  std::thread release([&] {
+    std::unique_lock lock(mutex);
+    was_in_time = changed.wait_for(lock, std::chrono::seconds(20), [&] { return has_returned; });
+    is_held = false;
+    changed.notify_all();
+  });
+  std::mt19937 random(9);
+  Tensor x = RandomTensor(random, {8}), y, out = RandomTensor(random, {8});
+  y.dtype = DType::kF64;
+  y.dims = {8};
+  y.bytes.resize(64);
+  for (int i = 0; i < 8; ++i) reinterpret_cast<double*>(y.bytes.data())[i] = 0.25;
+  const runtime::CallTensor in[2] = {{x.dtype, x.dims, x.bytes.data(), 32},
+                                     {y.dtype, y.dims, y.bytes.data(), 64}};
+  const runtime::CallTensor result_in[1] = {{out.dtype, out.dims, out.bytes.data(), 32}};
+  std::vector<runtime::CallResult> results(1);
+  const auto event = session->Submit(in, result_in, results);
+  {
+    const std::lock_guard lock(mutex);
+    has_returned = true;
+    changed.notify_all();
+  }
+  release.join();
+  ASSERT_TRUE(event.ok()) << event.status().ToString();
+  EXPECT_TRUE(was_in_time);
+  const Status status = event->Wait(INT64_MAX);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  const float first = reinterpret_cast<const float*>(x.bytes.data())[0];
+  const float got = reinterpret_cast<const float*>(results[0].data)[0];
+  EXPECT_NEAR(got, std::exp(std::fmod(std::tanh(first), 0.25)), 1e-5);
 }
 
 TEST(Devices, AFailureOnOneDeviceEndsTheRunAndTheNextOneStartsAfresh) {

@@ -117,6 +117,11 @@ TEST(ReportPlacement, TextAgreesWithItsNumbers) {
   plan.prices[0].items = 1;
   plan.prices[0].seconds = -2e-6;
   EXPECT_THAT(PlanText(plan), HasSubstr("the wish 'conv5=cpu:0' saves 2.000 us (1 cluster)\n"));
+  EXPECT_THAT(PlanText(plan), Not(HasSubstr("without a price")));
+  plan.unpriced_wishes = 1;
+  EXPECT_THAT(PlanText(plan), HasSubstr("1 wish without a price: those of the first 16"));
+  EXPECT_THAT(PlanHtml(plan), HasSubstr("1 wish without a price"));
+  EXPECT_EQ(PlanJson(plan)["unpriced_wishes"], 1);
   plan.prices[0].seconds = 0;
   plan.prices[0].items = 0;
   for (size_t i = 0; i < plan.decisions.size(); ++i) {
@@ -129,9 +134,9 @@ TEST(ReportPlacement, TextAgreesWithItsNumbers) {
   EXPECT_THAT(text, HasSubstr("the wish 'conv5=cpu:0' costs nothing (0 clusters)\n"));
   const auto json = PlanJson(plan);
   const auto line = [&](size_t i) { return json["clusters"][i]["text"].get<std::string>(); };
-  EXPECT_THAT(line(0), HasSubstr("on 'cpu:0' the whole would take as long"));
+  EXPECT_THAT(line(0), HasSubstr("on 'cpu:0' the sum of all costs would be the same"));
   EXPECT_THAT(line(1), HasSubstr("on 'gpu:0' the sum of all costs would be 213.2 us less"));
-  EXPECT_THAT(line(2), HasSubstr("on 'cpu:0' the whole would take 1.000 us more"));
+  EXPECT_THAT(line(2), HasSubstr("on 'cpu:0' the sum of all costs would be 1.000 us more"));
 }
 
 TEST(ReportPlacement, JsonHoldsEveryClusterAndCandidate) {

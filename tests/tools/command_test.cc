@@ -132,16 +132,16 @@ TEST_F(CommandTest, ExplainOneNode) {
   EXPECT_THAT(Run("explain copy.onnx --node slow --json"),
               testing::HasSubstr("\"in the interpreter\""));
   ExpectError(Run("explain copy.onnx --node none"), 2,
-              "the model has no node, value or op 'none'\n");
+              "The model has no node, value or op 'none'.\n");
   ExpectError(Run("explain copy.onnx --node slw"), 2,
-              "the model has no node, value or op 'slw'; near it are 'slow'\n");
+              "The model has no node, value or op 'slw'; near it are 'slow'.\n");
   ExpectError(Run("explain copy.onnx --node x"), 2, "'x' is an input of the model (f32)");
   ExpectError(Run("explain copy.onnx --node filter"), 2,
               "'filter' is a weight of the model (f32[8, 3]), which no node makes; 'conv' reads "
-              "it\n");
+              "it.\n");
   ExpectError(Run("explain copy.onnx --why-not shared=cpu:0"), 2,
               "'shared' is a weight of the model (i64[]), which no node makes; 'conv', 'slow' read "
-              "it\n");
+              "it.\n");
   for (const char* form : {"--dot", "--html", "--commands"}) {
     ExpectError(Run("explain copy.onnx --json " + std::string(form)), 1,
                 "--json excludes " + std::string(form));

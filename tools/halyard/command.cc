@@ -167,9 +167,21 @@ void RefuseOthers(const CLI::App& command, const std::string& option, const std:
     throw CommandError(kWrongUsage, option + " " + does + "; it takes no " + given);
 }
 
+// Where the device begins in PATTERN=DEVICE: names of nodes may hold '=', and so do the options of
+// a device, as in "conv1=cpu:1?threads=1".
+size_t FindEqualsBeforeDevice(const std::string& text) {
+  const size_t last = text.rfind('=');
+  const size_t mark = last == text.npos ? text.npos : text.rfind('?', last);
+  const size_t before = mark == text.npos ? text.npos : text.rfind('=', mark);
+  if (before == text.npos) return last;
+  const size_t colon = text.rfind(':', mark);
+  const bool has_number = colon != text.npos && colon > before && colon + 1 < mark &&
+                          text.find_first_not_of("0123456789", colon + 1) == mark;
+  return has_number ? before : last;
+}
+
 Affinity ParseAffinity(const std::string& text) {
-  // Names of nodes may hold '=', those of devices do not.
-  const size_t equals = text.rfind('=');
+  const size_t equals = FindEqualsBeforeDevice(text);
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
     throw CommandError(kWrongUsage, "--affinity '" + text + "' is not PATTERN=DEVICE");
   }

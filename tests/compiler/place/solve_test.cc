@@ -531,6 +531,16 @@ TEST(Wishes, AreObeyedAndHaveAPrice) {
   EXPECT_EQ(plan.prices[0].items, 1u);
   EXPECT_GT(plan.prices[0].seconds, 4.9e-3);
   EXPECT_EQ(plan.costs[2][1].reason, Reason::kForbidden);
+  EXPECT_EQ(plan.unpriced_wishes, 0u);
+  // Each price is a solve of its own: those of the first 16, and it is said of the others.
+  Problem many = problem;
+  for (int i = 0; i < 19; ++i) many.affinities.push_back(fmt::format("layer{} prefer 'cpu:1'", i));
+  const Plan partly = SolveOk(many);
+  EXPECT_EQ(partly.prices.size(), 16u);
+  EXPECT_EQ(partly.unpriced_wishes, 4u);
+  const Result<Plan> parsed = ParsePlan(FormatPlan(partly));
+  ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+  EXPECT_EQ(parsed->unpriced_wishes, 4u);
 
   // A preference gives way where it costs too much, and wins where it is nearly free.
   problem.constraints[0].strength = Strength::kPrefer;
