@@ -427,8 +427,9 @@ Result<GroupsSolution> SolveLimited(Problem* problem, std::vector<std::vector<Co
 }
 
 void AddPrices(const Problem& problem, double makespan_seconds, Plan* plan) {
+  if (problem.explained_items <= 0) return;
   const auto count = static_cast<uint32_t>(problem.affinities.size());
-  for (uint32_t a = 0; a < std::min(count, kMostPrices) && problem.explained_items > 0; ++a) {
+  for (uint32_t a = 0; a < std::min(count, kMostPrices); ++a) {
     Problem without = problem;
     const size_t all = without.constraints.size();
     std::erase_if(without.constraints, [&](const Constraint& c) { return c.affinity == a; });
@@ -444,9 +445,7 @@ void AddPrices(const Problem& problem, double makespan_seconds, Plan* plan) {
     }
     plan->prices.push_back(std::move(price));
   }
-  if (problem.explained_items > 0) {
-    plan->unpriced_wishes = count - static_cast<uint32_t>(plan->prices.size());
-  }
+  plan->unpriced_wishes = count - static_cast<uint32_t>(plan->prices.size());
 }
 
 }  // namespace

@@ -204,15 +204,7 @@ Status CpuCommandBuffer::Run(std::span<uint8_t* const> slots, std::span<void*> a
     addresses[i] = range.address ? range.address : slots[range.slot] + range.offset;
   }
   Running running(*this, addresses, error);
-  const bool is_parallel =
-      std::any_of(stages_.begin(), stages_.end(), [](const Stage& s) { return s.unit_count > 1; });
-  if (is_parallel) {
-    RunStaged(running, executor, device_->spin_us(), is_one_element_, length_);
-  } else {
-    Team alone;
-    alone.Prepare(running, 1, 0, is_one_element_);
-    alone.Lead();
-  }
+  RunStaged(running, executor, device_->spin_us(), is_one_element_, length_);
   if (running.is_out_of_memory.load(std::memory_order_relaxed)) {
     return OutOfMemory("A CPU thread could not get its workgroup memory.");
   }

@@ -188,19 +188,21 @@ thread_local std::array<std::shared_ptr<Invited>, kTeams> t_teams;
 
 void RunStaged(StagedWork& work, Executor& executor, int64_t spin_us, bool is_one_unit,
                RunLength& length) {
-  if (!t_teams[0]) {
-    for (std::shared_ptr<Invited>& team : t_teams) team = std::make_shared<Invited>();
-  }
-  std::shared_ptr<Invited>* idle = nullptr;
-  for (std::shared_ptr<Invited>& team : t_teams) {
-    if (team->open.load(std::memory_order_acquire) == 0) idle = &team;
-  }
   int64_t most_units = 0;
   for (size_t stage = 0; stage < work.stage_count(); ++stage) {
     most_units = std::max(most_units, work.unit_count(stage));
   }
   const int helpers = static_cast<int>(std::min<int64_t>(executor.concurrency(), most_units)) - 1;
-  if (helpers <= 0 || idle == nullptr) {
+  std::shared_ptr<Invited>* idle = nullptr;
+  if (helpers > 0) {
+    if (!t_teams[0]) {
+      for (std::shared_ptr<Invited>& team : t_teams) team = std::make_shared<Invited>();
+    }
+    for (std::shared_ptr<Invited>& team : t_teams) {
+      if (team->open.load(std::memory_order_acquire) == 0) idle = &team;
+    }
+  }
+  if (idle == nullptr) {
     Team alone;
     alone.Prepare(work, 1, spin_us, is_one_unit);
     return alone.Lead();

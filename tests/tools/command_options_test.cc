@@ -83,6 +83,7 @@ constexpr Row kRows[] = {
     {"devices --why-missing gpu", 1, "there is no driver 'gpu'"},
     {"devices --why-missing null", 1, "there is no driver 'null'"},
     {"explain copy.onnx --why-not conv=gpu:0", 1, "there is no driver 'gpu'"},
+    {"explain copy.onnx --why-not x=y=gpu:0?threads=1", 1, "there is no driver 'gpu'"},
     {"run copy.onnx --memory-cap gpu=1GB", 1, "there is no driver 'gpu'"},
     {"run copy.onnx --affinity conv=null:0", 1, "there is no driver 'null'"},
     {"run copy.onnx --device cpu,cpu", 1, "--device names 'cpu' twice"},

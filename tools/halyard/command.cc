@@ -167,8 +167,6 @@ void RefuseOthers(const CLI::App& command, const std::string& option, const std:
     throw CommandError(kWrongUsage, option + " " + does + "; it takes no " + given);
 }
 
-// Where the device begins in PATTERN=DEVICE: names of nodes may hold '=', and so do the options of
-// a device, as in "conv1=cpu:1?threads=1".
 size_t FindEqualsBeforeDevice(const std::string& text) {
   const size_t last = text.rfind('=');
   const size_t mark = last == text.npos ? text.npos : text.rfind('?', last);

@@ -123,6 +123,9 @@ struct Affinity {
 };
 // "PATTERN=DEVICE", the device perhaps behind "require:", "prefer:" or "forbid:".
 Affinity ParseAffinity(const std::string& text);
+// Where the device begins in NAME=DEVICE, of --affinity and --why-not: names of nodes may hold '=',
+// and so do the options of a device, as in "conv1=cpu:1?threads=1". npos: there is no '='.
+size_t FindEqualsBeforeDevice(const std::string& text);
 // "DEVICE=SIZE"; the size in bytes or with a unit in any case of letters: KB, MB, GB and TB are
 // powers of 1000, KiB, MiB, GiB and TiB, or K, M, G and T, powers of 1024; "1.5GiB" is a size too.
 std::pair<std::string, int64_t> ParseMemoryCap(const std::string& text);

@@ -37,7 +37,7 @@ void CheckDevice(const Model& model, const std::string& why_not, const std::stri
 int Explain(const ExplainArguments& options) {
   std::string node, device;
   if (!options.why_not.empty()) {
-    const size_t equals = options.why_not.rfind('=');
+    const size_t equals = FindEqualsBeforeDevice(options.why_not);
     if (equals == std::string::npos || equals == 0 || equals + 1 == options.why_not.size()) {
       throw CommandError(kWrongUsage,
                          "--why-not takes NODE=DEVICE; given was '" + options.why_not + "'.");
