@@ -14,10 +14,6 @@ namespace {
 constexpr uint64_t kUnitMask = (uint64_t{1} << Team::kUnitBits) - 1;
 // Pieces of a share: small enough for others to help, large enough to hide the cost of a claim.
 constexpr int64_t kPieces = 16;
-// A leader that began alone invites helpers after this.
-constexpr std::chrono::microseconds kAlone{4};
-// With helpers from the start a run that takes less might have been as short without.
-constexpr std::chrono::microseconds kShort{20};
 
 // The share that this thread had last: what it wrote then may still be in its cache.
 thread_local int t_slot = 1;
@@ -223,7 +219,8 @@ void RunStaged(StagedWork& work, Executor& executor, int64_t spin_us, bool is_on
   Team& team = (*idle)->team;
   team.Prepare(work, helpers + 1, spin_us, is_one_unit);
   if (!length.is_long()) {
-    team.Lead([](void* context) { static_cast<Guests*>(context)->Invite(); }, &guests, kAlone);
+    team.Lead([](void* context) { static_cast<Guests*>(context)->Invite(); }, &guests,
+              length.alone());
     return length.BeganAlone(guests.are_invited);
   }
   const auto start = std::chrono::steady_clock::now();
@@ -233,7 +230,7 @@ void RunStaged(StagedWork& work, Executor& executor, int64_t spin_us, bool is_on
 }
 
 void RunLength::Took(std::chrono::nanoseconds time) {
-  if (time < kShort) long_runs_.fetch_sub(1, std::memory_order_relaxed);
+  if (time < short_) long_runs_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void RunLength::BeganAlone(bool has_invited) {

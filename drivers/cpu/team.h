@@ -94,6 +94,13 @@ class Team {
 // in two. Any thread.
 class RunLength {
  public:
+  // `alone`: after this a leader that began alone invites helpers. `short_run`: with helpers from
+  // the start a run that takes less might have been as short without.
+  explicit RunLength(std::chrono::nanoseconds alone = std::chrono::microseconds(4),
+                     std::chrono::nanoseconds short_run = std::chrono::microseconds(20))
+      : alone_(alone), short_(short_run) {}
+
+  std::chrono::nanoseconds alone() const { return alone_; }
   // Whether helpers are invited at once; if not, the leader begins alone.
   bool is_long() const { return long_runs_.load(std::memory_order_relaxed) > 0; }
   // After a run with helpers from the start.
@@ -104,6 +111,7 @@ class RunLength {
  private:
   static constexpr int kTrust = 64;  // runs after one that was too long for its leader alone
   std::atomic<int> long_runs_{1};    // that begin with helpers, unless they are short
+  const std::chrono::nanoseconds alone_, short_;
 };
 
 // Leads `work` on this thread with helpers from `executor`, as many as a stage has units for, in a
