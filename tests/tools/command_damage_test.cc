@@ -186,12 +186,17 @@ TEST_F(DamageTest, OutputsOfARunFollowLinks) {
 TEST_F(DamageTest, AProgramOnStandardOutputIsAlone) {
   Write("weigh.onnx", "weigh");
   Run("compile weigh.onnx -o weigh.hyp");
-  Run("compile weigh.onnx -o /dev/stdout 2>err >through.hyp; exit $?");
-  EXPECT_EQ(status_, 0);
-  EXPECT_EQ(Read("through.hyp"), Read("weigh.hyp"));
-  EXPECT_THAT(Read("err"),
-              testing::StartsWith("wrote /dev/stdout, as the cache had it: nothing was "
-                                  "compiled (--replan compiles anew)\n"));
+  for (const std::string name : {"/dev/stdout", "-"}) {
+    Run("compile weigh.onnx -o " + name + " 2>err >through.hyp; exit $?");
+    EXPECT_EQ(status_, 0);
+    EXPECT_EQ(Read("through.hyp"), Read("weigh.hyp"));
+    EXPECT_THAT(Read("err"),
+                testing::StartsWith("wrote /dev/stdout, as the cache had it: nothing was "
+                                    "compiled (--replan compiles anew)\n"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/-"));
+  Run("compile weigh.onnx -o ./- >/dev/null; exit $?");
+  EXPECT_EQ(Read("-"), Read("weigh.hyp"));
   Run("run through.hyp");
   EXPECT_EQ(status_, 0);
 }

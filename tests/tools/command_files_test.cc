@@ -125,6 +125,15 @@ TEST_F(CommandTest, OutputsOfARunReplaceNothingThatIsRead) {
   EXPECT_EQ(status_, 0);
 }
 
+TEST_F(CommandTest, AReportMayGoToStandardOutput) {
+  const std::string picture = Run("devices cpu:0 --svg - 2>&1");
+  EXPECT_EQ(status_, 0);
+  EXPECT_THAT(picture, testing::HasSubstr("</svg>"));
+  const std::string report = Run("devices cpu:0 --output - 2>&1");
+  EXPECT_EQ(status_, 0);
+  EXPECT_THAT(report, testing::HasSubstr("\"devices\": ["));
+}
+
 TEST_F(CommandTest, DevicesRefuseWhatTheyWouldIgnore) {
   Write("a.json", Run("devices cpu:0 --json"));
   const std::string before = Read("a.json");

@@ -480,9 +480,12 @@ Run AddBenchCommand(CLI::App& app) {
       ->capture_default_str();
   command->add_flag_callback(
       "--json", [options] { options->form = "json"; }, "The same as -o json");
-  command->add_option("--output", options->output, "Also write the report as JSON into this file");
-  command->add_option("--html", options->html, "Also write the report as one page into this file");
-  command->add_option("--trace", options->trace, "Also write the profiles as a trace for Perfetto");
+  command->add_option("--output", options->output, "Also write the report as JSON into this file")
+      ->transform(NameOfOutput);
+  command->add_option("--html", options->html, "Also write the report as one page into this file")
+      ->transform(NameOfOutput);
+  command->add_option("--trace", options->trace, "Also write the profiles as a trace for Perfetto")
+      ->transform(NameOfOutput);
   command->add_option("--compare", options->compare, "Compare two reports of this command")
       ->type_name("A.json B.json")
       ->expected(2);

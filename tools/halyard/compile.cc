@@ -92,6 +92,7 @@ Run AddCompileCommand(CLI::App& app) {
   command
       ->add_option("-o,--output", options->output,
                    "The program file; one that is there is replaced, never the model")
+      ->transform(NameOfOutput)
       ->type_name("FILE")
       ->required();
   return [options] { return Compile(*options); };

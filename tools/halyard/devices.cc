@@ -278,8 +278,10 @@ Run AddDevicesCommand(CLI::App& app) {
       ->expected(2)
       ->excludes("--json");
   command->add_option("--svg", options->svg, "Draw devices, memories and links into a file")
+      ->transform(NameOfOutput)
       ->type_name("FILE");
   command->add_option("--output", options->output, "Also write the report as JSON into this file")
+      ->transform(NameOfOutput)
       ->type_name("FILE");
   command->add_option("DEVICE", options->devices, "Only these, such as cpu:0 or cpu:0,cuda:0");
   return [options, command] { return Devices(*options, *command); };

@@ -53,6 +53,8 @@ bool IsSameFile(const std::string& a, const std::string& b) {
 
 }  // namespace
 
+std::string NameOfOutput(std::string path) { return path == "-" ? "/dev/stdout" : path; }
+
 void KeepApart(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const NamedFile& output = outputs[i];

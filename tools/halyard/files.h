@@ -15,6 +15,10 @@ struct NamedFile {
   std::string path;
 };
 
+// "-" names standard output, as /dev/stdout does; a file of that name is ./-. For options that name
+// a file to write: CLI::Option::transform takes it.
+std::string NameOfOutput(std::string path);
+
 // Throws CommandError (wrong usage) where one of `outputs` is one of `inputs`, or two outputs are
 // one file, by whatever path, symbolic or hard link. Outputs with an empty path are left out; what
 // is there and is no regular file, such as /dev/null, loses nothing.
