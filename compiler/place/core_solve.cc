@@ -97,12 +97,6 @@ CoreSolution SolveCore(const Core& core, const std::vector<Assignment>& starts, 
     out.is_optimal = true;
     return out;
   }
-  if (auto exact = SolveExactDp(core, kDpSteps, steps)) {
-    out.at = std::move(*exact);
-    out.method = Method::kExactDp;
-    out.is_optimal = true;
-    return out;
-  }
   std::vector<Assignment> all;
   for (uint32_t device = 0; device < core.devices; ++device) {
     all.push_back(MostlyOn(core, device, steps));
@@ -110,6 +104,14 @@ CoreSolution SolveCore(const Core& core, const std::vector<Assignment>& starts, 
   all.push_back(CheapestDevices(core));
   for (const Assignment& start : starts) {
     if (std::find(all.begin(), all.end(), start) == all.end()) all.push_back(start);
+  }
+  Ticks bound = kNever;
+  for (const Assignment& start : all) bound = std::min(bound, core.Additive(start));
+  if (auto exact = SolveExactDp(core, kDpSteps, steps, bound)) {
+    out.at = std::move(*exact);
+    out.method = Method::kExactDp;
+    out.is_optimal = true;
+    return out;
   }
   out.at = SearchFromStarts(core, all, kSearchSteps, steps);
   out.method = Method::kExpansion;

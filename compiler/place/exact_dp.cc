@@ -2,6 +2,7 @@
 #include "compiler/place/exact_dp.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <tuple>
 
@@ -53,10 +54,73 @@ States Reduce(const States& all) {
   return out;
 }
 
+// What the rest costs at least: each unit after one where it is cheapest, without transfers.
+std::vector<Ticks> LeastOfRest(const Core& core) {
+  std::vector<Ticks> rest(core.units + 1, 0);
+  for (uint32_t unit = core.units; unit-- > 0;) {
+    Ticks least = kNever;
+    for (uint32_t device = 0; device < core.devices; ++device) {
+      least = std::min(least, core.CostOf(unit, device));
+    }
+    rest[unit] = std::min(kNever, rest[unit + 1] + least);
+  }
+  return rest;
+}
+
+// Drops what cannot become the optimum: states that cost more than the cheapest one would with
+// whatever they have and it lacks. It could go on as they do and pay, for each device that still
+// reads a live tensor (`readers` of them at most), what bringing it there costs it more. Equal ones
+// stay, so that of equal optima the same one is found.
+void DropDominated(const Core& core, const std::vector<uint32_t>& live,
+                   const std::vector<uint32_t>& readers, States& states) {
+  if (states.size() < 2) return;
+  const auto cheapest = static_cast<size_t>(
+      std::min_element(states.cost.begin(), states.cost.end()) - states.cost.begin());
+  const auto cost_at = [&](size_t word, uint64_t state, uint32_t device) {
+    const uint32_t maker = MakerOf(state);
+    if (maker == device || (state >> device & 1) != 0) return Ticks{0};
+    return core.tables[core.tensors[live[word]].table].Total(maker, device);
+  };
+  std::vector<Ticks> costs(live.size() * core.devices);  // of the cheapest: [word * devices + to]
+  for (size_t word = 0; word < live.size(); ++word) {
+    for (uint32_t device = 0; device < core.devices; ++device) {
+      costs[word * core.devices + device] = cost_at(word, states.at(cheapest)[word], device);
+    }
+  }
+  std::vector<Ticks> more(core.devices);
+  size_t kept = 0;
+  for (size_t s = 0; s < states.size(); ++s) {
+    Ticks left = states.cost[s] - states.cost[cheapest];  // what it may pay more
+    for (size_t word = 0; word < live.size() && left >= 0; ++word) {
+      if (states.at(s)[word] == states.at(cheapest)[word]) continue;
+      for (uint32_t device = 0; device < core.devices; ++device) {
+        more[device] = std::max<Ticks>(
+            0, costs[word * core.devices + device] - cost_at(word, states.at(s)[word], device));
+      }
+      const size_t paid = std::min<size_t>(readers[word], more.size());
+      std::partial_sort(more.begin(), more.begin() + static_cast<ptrdiff_t>(paid), more.end(),
+                        std::greater<>());
+      for (size_t i = 0; i < paid && left >= 0; ++i) left -= std::min(more[i], kNever);
+    }
+    if (left > 0 && s != cheapest) continue;
+    std::copy_n(states.at(s), states.width, states.words.begin() + kept * states.width);
+    states.cost[kept] = states.cost[s];
+    states.parent[kept] = states.parent[s];
+    states.device[kept] = states.device[s];
+    ++kept;
+  }
+  states.words.resize(kept * states.width);
+  states.cost.resize(kept);
+  states.parent.resize(kept);
+  states.device.resize(kept);
+}
+
 }  // namespace
 
-std::optional<Assignment> SolveExactDp(const Core& core, uint64_t step_limit, uint64_t* steps) {
+std::optional<Assignment> SolveExactDp(const Core& core, uint64_t step_limit, uint64_t* steps,
+                                       Ticks bound) {
   if (!core.is_ordered) return std::nullopt;
+  const std::vector<Ticks> rest = LeastOfRest(core);
   const uint64_t first_step = *steps;
   std::vector<uint32_t> last_use(core.tensors.size(), 0);
   for (size_t t = 0; t < core.tensors.size(); ++t) {
@@ -110,15 +174,18 @@ std::optional<Assignment> SolveExactDp(const Core& core, uint64_t step_limit, ui
           cost += core.tables[core.tensors[t].table].Total(maker, device);
           if (word != kNoWord) words[word] |= here;
         }
+        // An output goes home at once; later readers there find it.
+        for (const uint32_t t : made) {
+          if (core.tensors[t].is_output && core.home != device) {
+            cost += core.tables[core.tensors[t].table].Total(device, core.home);
+          }
+        }
+        if (cost + rest[unit + 1] > bound) continue;
         for (const size_t i : stays) next.words.push_back(words[i]);
         for (size_t i = 0; i < inputs.size(); ++i) next.words.push_back(Word(core.devices, here));
         for (const uint32_t t : made) {
-          // An output goes home at once; later readers there find it.
-          uint64_t has = 0;
-          if (core.tensors[t].is_output && core.home != device) {
-            cost += core.tables[core.tensors[t].table].Total(device, core.home);
-            has = uint64_t{1} << core.home;
-          }
+          const bool goes_home = core.tensors[t].is_output && core.home != device;
+          const uint64_t has = goes_home ? uint64_t{1} << core.home : 0;
           if (!core.tensors[t].consumers.empty()) next.words.push_back(Word(device, has));
         }
         next.cost.push_back(cost);
@@ -128,6 +195,13 @@ std::optional<Assignment> SolveExactDp(const Core& core, uint64_t step_limit, ui
     }
     states = Reduce(next);
     if (states.size() == 0) return std::nullopt;
+    std::vector<uint32_t> readers;
+    for (const uint32_t t : next_live) {
+      const std::vector<uint32_t>& all = core.tensors[t].consumers;
+      readers.push_back(
+          static_cast<uint32_t>(all.end() - std::upper_bound(all.begin(), all.end(), unit)));
+    }
+    DropDominated(core, next_live, readers, states);
     parents.push_back(states.parent);
     devices.push_back(states.device);
     live = std::move(next_live);

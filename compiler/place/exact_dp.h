@@ -13,7 +13,9 @@ namespace halyard::place {
 
 // Nothing when the graph is too wide for `step_limit` transitions, or out of order. `steps` grows
 // by those made. Of equal optima the one whose devices are lexicographically smallest in the order
-// of the search.
-std::optional<Assignment> SolveExactDp(const Core& core, uint64_t step_limit, uint64_t* steps);
+// of the search. `bound`: what some assignment costs; the lower, the fewer steps, and the same
+// result.
+std::optional<Assignment> SolveExactDp(const Core& core, uint64_t step_limit, uint64_t* steps,
+                                       Ticks bound = kNever);
 
 }  // namespace halyard::place

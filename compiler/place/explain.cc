@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <numeric>
 #include <optional>
 
@@ -17,6 +16,7 @@ namespace {
 
 // Solves for what a missing kernel would save, at most.
 constexpr size_t kMostMissing = 32;
+constexpr uint64_t kStartSteps = 100'000;
 constexpr uint64_t kMarginSteps = 4'000;  // per item and device, where no cut answers exactly
 constexpr uint64_t kAllMarginSteps = 500'000;
 
@@ -31,25 +31,40 @@ bool IsMissing(Reason reason) {
          reason == Reason::kShape || reason == Reason::kTarget;
 }
 
-// The cost of the best plan found that has `unit` on `device`: a descent from the plan with the
-// unit moved, everything else free.
-Ticks CostWithForced(const Core& core, const Assignment& at, uint32_t unit, uint32_t device,
-                     uint64_t* steps) {
-  Assignment moved = at;
-  moved[unit] = device;
-  std::vector<bool> free(core.units, true);
-  free[unit] = false;
-  Descend(core, moved, free, *steps + kMarginSteps, steps);
-  return core.Additive(moved);
-}
+// What plans cost that have one unit elsewhere, where no cut answers: from what a descent makes of
+// the plan, the unit moves, and then whatever that makes worth moving.
+class ForcedPlans {
+ public:
+  ForcedPlans(const Core& core, const Assignment& at, uint64_t* steps) : start_(at), steps_(steps) {
+    Descend(core, start_, {}, *steps + kStartSteps, steps);
+    cost_ = core.Additive(start_);
+  }
+  // `core`: the same but for what `unit` costs on `device`.
+  Ticks CostWith(const Core& core, uint32_t unit, uint32_t device) const {
+    if (start_[unit] == device) return cost_;
+    Assignment at = start_;
+    Ticks cost = cost_ + core.MoveDelta(at, unit, device);
+    at[unit] = device;
+    cost += DescendAround(core, at, unit, *steps_ + kMarginSteps, steps_);
+    return cost;
+  }
+
+ private:
+  Assignment start_;
+  Ticks cost_;
+  uint64_t* steps_;
+};
 
 void AddMargins(const Problem& problem, const Core& core, const Assignment& at, Plan* plan) {
   const Ticks cost = core.Additive(at);
   std::optional<ExpansionCut> cut;
+  std::optional<ForcedPlans> forced_plans;
   const Assignment first(core.units, 0);
   if (core.devices == 2) {
     cut.emplace(core, first, 1);
     cut->Solve();
+  } else {
+    forced_plans.emplace(core, at, &plan->steps);
   }
   std::vector<uint32_t> units(core.units);
   std::iota(units.begin(), units.end(), 0u);
@@ -65,7 +80,7 @@ void AddMargins(const Problem& problem, const Core& core, const Assignment& at, 
     for (uint32_t device = 0; device < core.devices; ++device) {
       if (device == at[unit] || core.CostOf(unit, device) >= kNever) continue;
       const Ticks forced = cut ? cut->CostWith(unit, device == 1).value_or(kNever)
-                               : CostWithForced(core, at, unit, device, &plan->steps);
+                               : forced_plans->CostWith(core, unit, device);
       if (forced >= best) continue;
       best = forced;
       rival = device;
@@ -88,6 +103,7 @@ void AddMissing(const Problem& problem, const Core& core, const Assignment& at, 
   if (problem.explained_items <= 0) return;
   uint64_t steps = 0;
   const Ticks cost = core.Additive(at);
+  std::optional<ForcedPlans> forced_plans;  // where there is one to ask for
   size_t solved = 0;
   for (uint32_t unit = 0; unit < core.units; ++unit) {
     if (core.items_of[unit].size() != 1) continue;
@@ -95,7 +111,7 @@ void AddMissing(const Problem& problem, const Core& core, const Assignment& at, 
     const std::vector<Cost>& costs = problem.items[item].costs;
     for (uint32_t device = 0; device < core.devices; ++device) {
       if (!IsMissing(costs[device].reason) || costs[device].seconds <= 0) continue;
-      if (++solved > kMostMissing) return;
+      if (++solved > kMostMissing) break;
       Core able = core;
       able.cost[size_t{unit} * core.devices + device] =
           ToTicks(costs[device].seconds * problem.items[item].executions);
@@ -106,7 +122,8 @@ void AddMissing(const Problem& problem, const Core& core, const Assignment& at, 
         with = able.Additive(cut.Solve());
         steps += cut.steps();
       } else {
-        with = CostWithForced(able, at, unit, device, &steps);
+        if (!forced_plans) forced_plans.emplace(core, at, &steps);
+        with = forced_plans->CostWith(able, unit, device);
       }
       if (with < cost) plan->decisions[item].missing.push_back({device, ToSeconds(cost - with)});
     }

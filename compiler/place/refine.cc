@@ -108,7 +108,7 @@ void RefineBorders(const Simulator& simulator, const Core& core, uint64_t step_l
     if (!CanAll(core, units, device)) return false;
     Assignment moved = at;
     for (const uint32_t unit : units) moved[unit] = device;
-    const Ticks moved_score = simulator.Score(moved);
+    const Ticks moved_score = simulator.Score(moved, score);
     if (moved_score >= score || simulator.Excess(moved) > excess) return false;
     score = moved_score;
     at = std::move(moved);

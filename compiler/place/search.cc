@@ -99,6 +99,74 @@ void Descend(const Core& core, Assignment& at, const std::vector<bool>& free, ui
   }
 }
 
+Ticks DescendAround(const Core& core, Assignment& at, uint32_t unit, uint64_t step_limit,
+                    uint64_t* steps) {
+  Ticks gained = 0;
+  std::vector<uint32_t> queue;
+  std::vector<bool> waits(core.units, false);
+  const auto add_neighbours = [&](uint32_t moved) {
+    const auto add = [&](uint32_t other) {
+      if (other == unit || other == kNone || waits[other]) return;
+      waits[other] = true;
+      queue.push_back(other);
+    };
+    for (const uint32_t t : core.touching[moved]) {
+      add(core.tensors[t].producer);
+      for (const uint32_t consumer : core.tensors[t].consumers) add(consumer);
+    }
+  };
+  const auto is_over = [&](size_t more) {
+    if (*steps >= step_limit) return true;
+    *steps += more;
+    return false;
+  };
+  // Both to the device, if that is cheaper.
+  const auto try_pair = [&](uint32_t a, uint32_t b, uint32_t device) {
+    if (core.CostOf(a, device) >= kNever || core.CostOf(b, device) >= kNever) return false;
+    const uint32_t old = at[a];
+    Ticks delta = core.MoveDelta(at, a, device);
+    at[a] = device;
+    delta += core.MoveDelta(at, b, device);
+    if (delta >= 0) {
+      at[a] = old;
+      return false;
+    }
+    at[b] = device;
+    gained += delta;
+    add_neighbours(a);
+    add_neighbours(b);
+    return true;
+  };
+  add_neighbours(unit);
+  for (size_t next = 0; next < queue.size(); ++next) {
+    const uint32_t at_work = queue[next];
+    waits[at_work] = false;
+    for (uint32_t device = 0; device < core.devices; ++device) {
+      if (device == at[at_work] || core.CostOf(at_work, device) >= kNever) continue;
+      if (is_over(core.touching[at_work].size() + 1)) return gained;
+      const Ticks delta = core.MoveDelta(at, at_work, device);
+      if (delta >= 0) continue;
+      at[at_work] = device;
+      gained += delta;
+      add_neighbours(at_work);
+    }
+    for (const uint32_t t : core.touching[at_work]) {
+      const CoreTensor& tensor = core.tensors[t];
+      if (tensor.producer == kNone || tensor.producer == unit) continue;
+      for (const uint32_t consumer : tensor.consumers) {
+        if (consumer == unit || (tensor.producer != at_work && consumer != at_work)) continue;
+        for (uint32_t device = 0; device < core.devices; ++device) {
+          if (at[tensor.producer] == device || at[consumer] == device) continue;
+          if (is_over(core.touching[tensor.producer].size() + core.touching[consumer].size()))
+            return gained;
+          try_pair(tensor.producer, consumer, device);
+        }
+      }
+    }
+  }
+  return gained;
+}
+
 Assignment SearchFromStarts(const Core& core, const std::vector<Assignment>& starts,
                             uint64_t step_limit, uint64_t* steps) {
   Assignment best;

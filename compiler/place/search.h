@@ -23,6 +23,11 @@ Assignment FirstOf(const Core& core, const std::vector<uint32_t>& priority);
 void Descend(const Core& core, Assignment& at, const std::vector<bool>& free, uint64_t step_limit,
              uint64_t* steps);
 
+// The same where no move helped before `unit` came to where it is now, and stays: of its
+// neighbours, and of those of what moves. Returns what was gained, at most 0.
+Ticks DescendAround(const Core& core, Assignment& at, uint32_t unit, uint64_t step_limit,
+                    uint64_t* steps);
+
 // The best of expansions and descents from all starts; each start that is feasible bounds the
 // result. `step_limit` for each start.
 Assignment SearchFromStarts(const Core& core, const std::vector<Assignment>& starts,

@@ -24,6 +24,7 @@ Simulator::Simulator(const Problem& problem, const Core& core) : problem_(proble
     silicons = std::max(silicons, device.silicon + 1);
   for (const Link& link : problem.machine.links) engines = std::max(engines, link.engine + 1);
   silicon_free_.resize(silicons);
+  silicon_left_.resize(silicons);
   engine_free_.resize(engines);
   arrival_.resize(core.tensors.size() * (core.devices + 1));
   made_at_.resize(core.tensors.size());
@@ -69,10 +70,22 @@ Ticks Simulator::Run(uint32_t item, uint32_t device, const Assignment& at, bool 
   return end;
 }
 
-Ticks Simulator::Makespan(const Assignment& at, std::vector<Ticks>* ends) const {
+Ticks Simulator::Makespan(const Assignment& at, std::vector<Ticks>* ends, Ticks limit) const {
+  const auto count = static_cast<uint32_t>(problem_.items.size());
+  const auto silicon_of = [&](uint32_t device) { return problem_.machine.devices[device].silicon; };
+  if (limit < kNever) {
+    std::fill(silicon_left_.begin(), silicon_left_.end(), 0);
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint32_t device = at[core_.unit_of[i]];
+      silicon_left_[silicon_of(device)] += ticks_[size_t{i} * core_.devices + device];
+    }
+    for (const Ticks left : silicon_left_) {
+      if (left >= limit) return limit;
+    }
+  }
   Reset();
   Ticks makespan = 0;
-  for (uint32_t i = 0; i < problem_.items.size(); ++i) {
+  for (uint32_t i = 0; i < count; ++i) {
     const uint32_t device = at[core_.unit_of[i]];
     if (core_.CostOf(core_.unit_of[i], device) >= kNever) return kNever;
     const Ticks end = Run(i, device, at, false);
@@ -82,6 +95,10 @@ Ticks Simulator::Makespan(const Assignment& at, std::vector<Ticks>* ends) const 
       if (core_.tensors[c].is_output)
         makespan = std::max(makespan, Arrive(c, core_.home, at, false));
     }
+    if (limit == kNever) continue;
+    Ticks& left = silicon_left_[silicon_of(device)];
+    left -= ticks_[size_t{i} * core_.devices + device];
+    if (std::max(makespan, end + left) >= limit) return limit;
   }
   return makespan;
 }
@@ -109,13 +126,14 @@ Assignment Simulator::EarliestFinish() const {
   return at;
 }
 
-Ticks Simulator::Score(const Assignment& at) const {
-  Ticks score = Makespan(at);
-  if (score >= kNever) return kNever;
+Ticks Simulator::Score(const Assignment& at, Ticks limit) const {
+  Ticks penalty = 0;
   for (uint32_t unit = 0; unit < core_.units; ++unit) {
-    score += core_.penalty[size_t{unit} * core_.devices + at[unit]];
+    penalty += core_.penalty[size_t{unit} * core_.devices + at[unit]];
   }
-  return score;
+  const Ticks makespan =
+      Makespan(at, nullptr, limit == kNever ? kNever : std::max<Ticks>(0, limit - penalty));
+  return makespan >= kNever ? kNever : makespan + penalty;
 }
 
 std::vector<MemoryUse> Simulator::Memory(const Assignment& at) const {

@@ -26,10 +26,12 @@ class Simulator {
   Simulator(const Problem& problem, const Core& core);
 
   // kNever where a unit cannot be where it is. Without preferences.
-  // `ends`: where given, when each item ends.
-  Ticks Makespan(const Assignment& at, std::vector<Ticks>* ends = nullptr) const;
-  // Makespan and what the preferences cost: what plans are compared by.
-  Ticks Score(const Assignment& at) const;
+  // `ends`: where given, when each item ends. `limit`: from there on it is only told that it is no
+  // less, which is often known after a few items.
+  Ticks Makespan(const Assignment& at, std::vector<Ticks>* ends = nullptr,
+                 Ticks limit = kNever) const;
+  // Makespan and what the preferences cost: what plans are compared by. `limit` as above.
+  Ticks Score(const Assignment& at, Ticks limit = kNever) const;
   // Per memory. Inputs and outputs in the home memory count there only where it has a limit:
   // otherwise they are the caller's business.
   std::vector<MemoryUse> Memory(const Assignment& at) const;
@@ -62,6 +64,7 @@ class Simulator {
   mutable uint64_t steps_ = 0;
   // The timeline, kept between calls.
   mutable std::vector<Ticks> silicon_free_, engine_free_, arrival_, made_at_;
+  mutable std::vector<Ticks> silicon_left_;  // what items that have not begun take there
 };
 
 }  // namespace halyard::place

@@ -167,6 +167,108 @@ TEST(ExactDp, EqualsBruteForceForThreeAndFourDevices) {
   }
 }
 
+// Layers of a transformer: three products of one value, what joins them, and two residuals.
+Problem MakeLayers(uint32_t devices, uint32_t layers) {
+  Problem problem;
+  problem.machine = MakeMachine(devices);
+  problem.hysteresis = false;
+  const auto add_tensor = [&](uint32_t producer) {
+    Tensor tensor;
+    tensor.name = fmt::format("value{}", problem.tensors.size());
+    tensor.bytes = 128 * 384 * 4;
+    tensor.producer = producer;
+    problem.tensors.push_back(std::move(tensor));
+    return static_cast<uint32_t>(problem.tensors.size() - 1);
+  };
+  const auto add_item = [&](double seconds, const std::vector<uint32_t>& reads) {
+    Item item;
+    const auto index = static_cast<uint32_t>(problem.items.size());
+    item.name = fmt::format("node{}", index);
+    for (uint32_t d = 0; d < devices; ++d) {
+      Cost cost;
+      cost.seconds = seconds * (1 + 0.4 * ((d + index) % devices));  // none is best at all
+      cost.sigma = 0.05;
+      cost.source = Source::kMeasured;
+      item.costs.push_back(std::move(cost));
+    }
+    problem.items.push_back(std::move(item));
+    for (const uint32_t tensor : reads) problem.tensors[tensor].consumers.push_back(index);
+    return add_tensor(index);
+  };
+  uint32_t value = add_tensor(kNone);
+  for (uint32_t layer = 0; layer < layers; ++layer) {
+    std::vector<uint32_t> parts;
+    for (int part = 0; part < 3; ++part) parts.push_back(add_item(2e-4, {value}));
+    const uint32_t joined = add_item(2e-4, parts);
+    const uint32_t middle = add_item(3e-4, {joined, value});
+    const uint32_t wide = add_item(8e-4, {middle});
+    value = add_item(8e-4, {wide, middle});
+  }
+  problem.tensors[value].is_output = true;
+  return problem;
+}
+
+TEST(ExactDp, FollowsOnlyWhatMayWin) {
+  for (const uint32_t devices : {3u, 4u}) {
+    const Core core = CoreOf(MakeLayers(devices, 12));
+    uint64_t steps = 0;
+    const auto at = SolveExactDp(core, 1'000'000, &steps);
+    ASSERT_TRUE(at.has_value());
+    std::printf("%u devices, 12 layers: %d steps\n", devices, static_cast<int>(steps));
+    EXPECT_LE(steps, 20'000u);
+    // What another plan costs leaves fewer to follow, and the same result.
+    uint64_t fewer = 0;
+    const auto again = SolveExactDp(core, 1'000'000, &fewer, core.Additive(*at));
+    ASSERT_TRUE(again.has_value());
+    EXPECT_EQ(*again, *at);
+    EXPECT_LE(fewer, steps);
+  }
+  std::mt19937 random(33);
+  uint64_t all = 0, all_fewer = 0;
+  for (int round = 0; round < 60; ++round) {
+    RandomShape shape;
+    shape.devices = 3;
+    shape.items = 9;
+    const Core core = CoreOf(MakeRandomProblem(random, shape));
+    uint64_t steps = 0, fewer = 0;
+    const auto at = SolveExactDp(core, 1'000'000, &steps);
+    ASSERT_TRUE(at.has_value());
+    EXPECT_EQ(SolveExactDp(core, 1'000'000, &fewer, core.Additive(*at)), at);
+    all += steps;
+    all_fewer += fewer;
+    EXPECT_FALSE(SolveExactDp(core, 1'000'000, &fewer, core.Additive(*at) - 1).has_value());
+  }
+  EXPECT_LT(all_fewer, all);
+}
+
+TEST(Simulator, TellsALimitAsSoonAsItIsReached) {
+  std::mt19937 random(34);
+  uint64_t whole = 0, limited = 0;
+  for (int round = 0; round < 40; ++round) {
+    RandomShape shape;
+    shape.devices = 3;
+    shape.items = 20;
+    shape.infeasible = 0;
+    const Problem problem = MakeRandomProblem(random, shape);
+    const Core core = CoreOf(problem);
+    const Simulator simulator(problem, core);
+    Assignment at(core.units), rival(core.units);
+    for (uint32_t& device : at) device = random() % 3;
+    for (uint32_t& device : rival) device = random() % 3;
+    const uint64_t before = simulator.steps();
+    const Ticks score = simulator.Score(at), limit = simulator.Score(rival);
+    const uint64_t between = simulator.steps();
+    EXPECT_EQ(std::min(simulator.Score(at, limit), limit), std::min(score, limit));
+    EXPECT_EQ(simulator.Score(at, score + 1), score);
+    EXPECT_GE(simulator.Score(at, score), score);
+    const uint64_t after = simulator.steps();
+    simulator.Score(at, score / 2);
+    whole += (between - before) / 2;
+    limited += simulator.steps() - after;
+  }
+  EXPECT_LE(limited, whole * 6 / 10);
+}
+
 TEST(ExactDp, GivesUpAfterItsSteps) {
   std::mt19937 random(32);
   RandomShape shape;
