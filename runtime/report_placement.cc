@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/report_placement.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -114,10 +116,30 @@ std::string FormatPrice(double seconds) {
                      : fmt::format("costs {}", FormatSeconds(seconds));
 }
 
-std::string DescribeUnpriced(const Plan& plan) {
-  return fmt::format(
-      "{} without a price: those of the first 16 wishes are looked for, one at a time",
-      Counted(plan.unpriced_wishes, "wish"));
+// "the wishes 'a=cpu:0' and 'b=cpu:0' have no price: ..."; a sentence for each reason.
+std::vector<std::string> DescribeUnpriced(const Plan& plan) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
+  for (const place::UnpricedWish& wish : plan.unpriced) {
+    if (by_reason.empty() || by_reason.back().first != wish.reason)
+      by_reason.emplace_back(wish.reason, std::vector<std::string>());
+    by_reason.back().second.push_back(fmt::format("'{}'", wish.affinity));
+  }
+  std::vector<std::string> out;
+  for (const auto& [reason, wishes] : by_reason) {
+    const bool is_one = wishes.size() == 1;
+    out.push_back(fmt::format("the {} {} {} no price: {}", is_one ? "wish" : "wishes",
+                              fmt::join(wishes, ", "), is_one ? "has" : "have", reason));
+  }
+  return out;
+}
+
+// What a lane of the simulated run shows of a transfer.
+std::string DescribeFlight(const Plan& plan, const place::Transfer& transfer) {
+  return fmt::format("'{}' from {} to {}: {} in {} from {}, and {} until it can be used",
+                     plan.tensor_names[transfer.tensor], DeviceName(plan, transfer.from),
+                     DeviceName(plan, transfer.to), place::FormatTensorBytes(transfer.bytes),
+                     FormatSeconds(transfer.copy_seconds), FormatSeconds(transfer.start_seconds),
+                     FormatSeconds(std::max(0.0, transfer.seconds - transfer.copy_seconds)));
 }
 
 // Why the item is where it is, and what else there is.
@@ -275,7 +297,7 @@ std::string PlanText(const Plan& plan) {
     Line(out, "the wish '{}' {} ({})", price.affinity, FormatPrice(price.seconds),
          Counted(price.items, "cluster"));
   }
-  if (plan.unpriced_wishes > 0) Line(out, "{}", DescribeUnpriced(plan));
+  for (const std::string& sentence : DescribeUnpriced(plan)) Line(out, "{}", sentence);
   const size_t main = MainDevice(plan);
   std::vector<size_t> elsewhere, closest;
   for (size_t i = 0; i < plan.decisions.size(); ++i) {
@@ -342,14 +364,23 @@ Json PlanJson(const Plan& plan) {
                                  {"bytes", transfer.bytes},
                                  {"seconds", transfer.seconds},
                                  {"path", place::FormatPathKind(transfer.path)},
-                                 {"source", place::FormatSource(transfer.source)}});
+                                 {"source", place::FormatSource(transfer.source)},
+                                 {"start_seconds", transfer.start_seconds},
+                                 {"copy_seconds", transfer.copy_seconds},
+                                 {"links", Json::array()}});
+    for (const uint32_t link : transfer.links) {
+      json["transfers"].back()["links"].push_back(plan.link_names[link]);
+    }
   }
   json["wishes"] = Json::array();
   for (const place::Price& price : plan.prices) {
     json["wishes"].push_back(
         {{"wish", price.affinity}, {"price_seconds", price.seconds}, {"clusters", price.items}});
   }
-  json["unpriced_wishes"] = plan.unpriced_wishes;
+  json["unpriced_wishes"] = Json::array();
+  for (const place::UnpricedWish& wish : plan.unpriced) {
+    json["unpriced_wishes"].push_back({{"wish", wish.affinity}, {"reason", wish.reason}});
+  }
   json["clusters"] = Json::array();
   for (size_t i = 0; i < plan.decisions.size(); ++i) {
     const Decision& decision = plan.decisions[i];
@@ -430,7 +461,9 @@ std::string PlanHtml(const Plan& plan) {
     out += fmt::format("<p>The wish '{}' {} ({}).</p>\n", EscapeHtml(price.affinity),
                        FormatPrice(price.seconds), Counted(price.items, "cluster"));
   }
-  if (plan.unpriced_wishes > 0) out += fmt::format("<p>{}.</p>\n", DescribeUnpriced(plan));
+  for (const std::string& sentence : DescribeUnpriced(plan)) {
+    out += fmt::format("<p>T{}.</p>\n", EscapeHtml(sentence.substr(1)));
+  }
   head({"device", "clusters", "busy us"});
   for (size_t d = 0; d < plan.devices.size(); ++d) {
     out += fmt::format(
@@ -450,33 +483,71 @@ std::string PlanHtml(const Plan& plan) {
                     load.cap_bytes > 0 ? FormatBytes(load.cap_bytes) : "none");
   }
   add("</tbody></table>\n");
-  // A line per device; a box per cluster from its simulated start to its end; the time below.
+  // A line per device's queue, with a box per cluster from its simulated start to its end; one per
+  // link that copies, with a box while it is busy and a thin one until the next can use what came;
+  // the time below.
   add("<h3>Simulated run</h3>\n");
-  constexpr double kLineWidth = 900, kLineLeft = 90;
-  out += fmt::format("<svg width=\"{}\" height=\"{}\">\n", kLineLeft + kLineWidth,
-                     24 * plan.devices.size() + 28);
-  for (size_t d = 0; d < plan.devices.size(); ++d) {
-    out += fmt::format("<text x=\"0\" y=\"{}\">{}</text>\n", 24 * d + 17,
-                       EscapeHtml(plan.device_names[d]));
+  if (!plan.transfers.empty()) {
+    add("<p>A line for each device's queue, and one for each link while it copies, in the colour "
+        "of "
+        "the device that gets the value; a thin line lasts until that device can use it.</p>\n");
   }
-  const double scale = kLineWidth / std::max(plan.makespan_seconds, 1e-12);
+  std::vector<std::string> lanes = plan.device_names;
+  std::map<uint32_t, size_t> lane_of_link;
+  double last = plan.makespan_seconds;
+  for (const place::Transfer& transfer : plan.transfers) {
+    for (const uint32_t link : transfer.links) lane_of_link.try_emplace(link, 0);
+    last = std::max(last, transfer.start_seconds + transfer.seconds);
+  }
+  for (auto& [link, lane] : lane_of_link) {
+    lane = lanes.size();
+    lanes.push_back(plan.link_names[link]);
+  }
+  size_t longest_name = 0;
+  for (const std::string& name : lanes) longest_name = std::max(longest_name, name.size());
+  constexpr double kAllWidth = 990;
+  const double left = std::clamp(10 + 6.7 * static_cast<double>(longest_name), 90.0, 300.0);
+  const double width = kAllWidth - left;
+  out += fmt::format("<svg class=\"run\" width=\"{}\" height=\"{}\">\n", kAllWidth,
+                     24 * lanes.size() + 28);
+  for (size_t lane = 0; lane < lanes.size(); ++lane) {
+    out += fmt::format("<text class=\"lane\" x=\"0\" y=\"{}\">{}</text>\n", 24 * lane + 17,
+                       EscapeHtml(lanes[lane]));
+  }
+  const double scale = width / std::max(last, 1e-12);
+  const auto box = [&](std::string_view kind, size_t lane, double start, double seconds, int height,
+                       std::string_view colour, const std::string& title) {
+    out += fmt::format(
+        "<rect class=\"{}\" x=\"{:.2f}\" y=\"{}\" width=\"{:.2f}\" height=\"{}\" fill=\"{}\" "
+        "stroke=\"#fff\" stroke-width=\"0.3\"><title>{}</title></rect>\n",
+        kind, left + start * scale, 24 * lane + 4 + (18 - height) / 2,
+        std::max(seconds * scale, 0.2), height, colour, EscapeHtml(title));
+  };
   for (size_t i = 0; i < plan.decisions.size(); ++i) {
     const Decision& decision = plan.decisions[i];
     const double seconds = plan.costs[i][decision.device].seconds;
-    out += fmt::format(
-        "<rect class=\"cluster\" x=\"{:.2f}\" y=\"{}\" width=\"{:.2f}\" height=\"18\" fill=\"{}\" "
-        "stroke=\"#fff\" stroke-width=\"0.3\"><title>{}: {}</title></rect>\n",
-        kLineLeft + decision.start_seconds * scale, 24 * decision.device + 4,
-        std::max(seconds * scale, 0.2), ColourOf(decision.device), EscapeHtml(plan.item_names[i]),
-        FormatSeconds(seconds));
+    box("cluster", decision.device, decision.start_seconds, seconds, 18, ColourOf(decision.device),
+        plan.item_names[i] + ": " + FormatSeconds(seconds));
+  }
+  for (const place::Transfer& transfer : plan.transfers) {
+    const std::string_view colour =
+        transfer.to == place::kNone ? std::string_view("#888") : ColourOf(transfer.to);
+    const std::string title = DescribeFlight(plan, transfer);
+    for (const uint32_t link : transfer.links) {
+      const size_t lane = lane_of_link[link];
+      const double rest = transfer.seconds - transfer.copy_seconds;
+      box("transfer", lane, transfer.start_seconds, transfer.copy_seconds, 18, colour, title);
+      if (rest > 0)
+        box("sync", lane, transfer.start_seconds + transfer.copy_seconds, rest, 2, colour, title);
+    }
   }
   constexpr int kTicks = 4;
   for (int t = 0; t <= kTicks; ++t) {
     const double share = static_cast<double>(t) / kTicks;
     const char* anchor = t == 0 ? "start" : t == kTicks ? "end" : "middle";
     out += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"{}\">{}</text>\n",
-                       kLineLeft + kLineWidth * share, 24 * plan.devices.size() + 20, anchor,
-                       FormatSeconds(plan.makespan_seconds * share));
+                       left + width * share, 24 * lanes.size() + 20, anchor,
+                       FormatSeconds(last * share));
   }
   add("</svg>\n");
   if (!plan.transfers.empty()) {

@@ -727,6 +727,7 @@ class KernelPlacer {
     std::vector<uint32_t> fastest;
     double least = placement_.plan.makespan_seconds;
     std::map<std::vector<uint32_t>, place::PlanTimes> known;
+    std::map<std::vector<uint32_t>, std::pair<place::Problem, std::vector<uint32_t>>> problems;
     for (place::Rival& rival : placement_.plan.rivals) {
       const bool is_single = rival.name.starts_with("all ");
       const bool is_priced = is_single || rival.name.starts_with("greedy");
@@ -735,10 +736,13 @@ class KernelPlacer {
       if (is_new) {
         const std::vector<uint32_t> at = AtNodes(rival.devices);
         HY_ASSIGN(const std::vector<uint32_t> fused, FuseAt(at));
-        std::vector<uint32_t> clusters;
-        HY_ASSIGN(const place::Problem problem, With(fused, [&] {
-                    return MakeProblem(state_, placement_.problem.machine, &clusters);
-                  }));
+        const auto [made, is_first] = problems.try_emplace(fused);
+        auto& [problem, clusters] = made->second;
+        if (is_first) {
+          HY_ASSIGN(problem, With(fused, [&, &items = clusters] {
+                      return MakeProblem(state_, placement_.problem.machine, &items);
+                    }));
+        }
         HY_ASSIGN(found->second, place::PredictTimes(problem, AtItems(at, fused, clusters)));
         if (is_single && found->second.makespan_seconds < least) {
           least = found->second.makespan_seconds;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/place/explain.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -131,9 +133,34 @@ void AddMissing(const Problem& problem, const Core& core, const Assignment& at, 
   plan->steps += steps;
 }
 
-void AddTransfers(const Problem& problem, const Core& core, const Assignment& at, Plan* plan) {
+// "host to cuda:0"; "host and cuda:0" where both directions take turns.
+std::string NameLink(const Machine& machine, uint32_t engine) {
+  std::vector<std::string> ways;
+  for (const Link& link : machine.links) {
+    if (link.engine != engine) continue;
+    const std::string &from = machine.memories[link.from].name,
+                      &to = machine.memories[link.to].name;
+    const auto back = std::find(ways.begin(), ways.end(), to + " to " + from);
+    if (back != ways.end()) {
+      *back = to + " and " + from;
+    } else {
+      ways.push_back(from + " to " + to);
+    }
+  }
+  return fmt::format("{}", fmt::join(ways, ", "));
+}
+
+// `arrivals`: of the simulated run.
+void AddTransfers(const Problem& problem, const Core& core, const Assignment& at,
+                  const std::vector<Ticks>& arrivals, Plan* plan) {
   const TransferModel model(problem.machine);
-  for (const CoreTensor& tensor : core.tensors) {
+  uint32_t engines = 0;
+  for (const Link& link : problem.machine.links) engines = std::max(engines, link.engine + 1);
+  for (uint32_t engine = 0; engine < engines; ++engine) {
+    plan->link_names.push_back(NameLink(problem.machine, engine));
+  }
+  for (size_t c = 0; c < core.tensors.size(); ++c) {
+    const CoreTensor& tensor = core.tensors[c];
     const Tensor& source = problem.tensors[tensor.tensor];
     const uint32_t from = tensor.producer == kNone ? kNone : at[tensor.producer];
     std::vector<uint32_t> to;
@@ -147,8 +174,25 @@ void AddTransfers(const Problem& problem, const Core& core, const Assignment& at
       const bool is_end = source.is_output && device == core.home;
       const TransferCost cost = model.Estimate(from, is_end ? kNone : device, source.bytes);
       if (cost.seconds() == 0) continue;  // the input is there already
-      plan->transfers.push_back({tensor.tensor, from, device, source.bytes,
-                                 cost.seconds() * source.executions, cost.source, cost.path});
+      Transfer transfer;
+      transfer.tensor = tensor.tensor;
+      transfer.from = from;
+      transfer.to = device;
+      transfer.bytes = source.bytes;
+      transfer.seconds = cost.seconds() * source.executions;
+      transfer.source = cost.source;
+      transfer.path = cost.path;
+      const uint32_t to_cell = device == kNone ? core.devices : device;
+      const TransferTable& table = core.tables[tensor.table];
+      const size_t cell = size_t{from == kNone ? core.devices : from} * table.width + to_cell;
+      const Ticks arrival = arrivals[c * (core.devices + 1) + to_cell];
+      if (arrival >= 0) {
+        transfer.copy_seconds = ToSeconds(table.copy[cell]);
+        transfer.start_seconds =
+            std::max(0.0, ToSeconds(arrival - table.copy[cell] - table.sync[cell]));
+        transfer.links = table.engines[cell];
+      }
+      plan->transfers.push_back(std::move(transfer));
     }
   }
 }
@@ -163,6 +207,7 @@ void ExplainPlan(const Problem& problem, const Core& core, const Simulator& simu
   plan->machine_hash = machine.Hash();
   std::vector<Ticks> ends;
   plan->makespan_seconds = ToSeconds(simulator.Makespan(at, &ends));
+  const std::vector<Ticks> arrivals = simulator.arrivals();
   Ticks additive = core.Additive(at);
   for (uint32_t unit = 0; unit < core.units; ++unit) {
     additive -= core.penalty[size_t{unit} * core.devices + at[unit]];
@@ -219,7 +264,7 @@ void ExplainPlan(const Problem& problem, const Core& core, const Simulator& simu
     AddMargins(problem, core, at, plan);
     AddMissing(problem, core, at, plan);
   }
-  AddTransfers(problem, core, at, plan);
+  AddTransfers(problem, core, at, arrivals, plan);
   plan->stream_lots = problem.stream_lots;
   const std::vector<MemoryUse> uses = simulator.Memory(at);
   for (size_t m = 0; m < uses.size(); ++m) {

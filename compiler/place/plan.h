@@ -44,6 +44,10 @@ struct Transfer {
   double seconds = 0;  // over all executions
   Source source = Source::kDefault;
   PathKind path = PathKind::kPageable;  // of its slowest hop
+  // In the simulated run: when the copy begins, how long its links are busy (the rest of `seconds`
+  // is synchronisation, which follows), and those links, by index. None where nothing is copied.
+  double start_seconds = 0, copy_seconds = 0;
+  std::vector<uint32_t> links;
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 
@@ -91,6 +95,13 @@ struct Price {
   friend bool operator==(const Price&, const Price&) = default;
 };
 
+// A wish whose price is not known.
+struct UnpricedWish {
+  std::string affinity;
+  std::string reason;  // goes on behind "has no price: "
+  friend bool operator==(const UnpricedWish&, const UnpricedWish&) = default;
+};
+
 struct DeviceLoad {
   uint32_t items = 0;
   double busy_seconds = 0;
@@ -125,12 +136,12 @@ struct Plan {
   std::vector<Transfer> transfers;
   std::vector<Rival> rivals;
   std::vector<Price> prices;
-  // Wishes whose price was not looked for: behind the first 16, or contradictions without one.
-  uint32_t unpriced_wishes = 0;
+  std::vector<UnpricedWish> unpriced;
   std::vector<DeviceLoad> devices;
   std::vector<MemoryLoad> memories;
   // Copied from the problem, so that the text stands alone.
   std::vector<std::string> device_names, item_names, tensor_names, memory_names;
+  std::vector<std::string> link_names;  // what one transfer at a time is on: "host to cuda:0"
   std::vector<uint64_t> item_keys;
   std::vector<std::vector<std::string>> item_nodes;
   std::vector<std::vector<Cost>> costs;  // per item, per device

@@ -94,8 +94,10 @@ class PlanReader {
     if (in_.TryWord("transfer")) return ReadTransfer();
     if (in_.TryWord("rival")) return ReadRival();
     if (in_.TryWord("price")) return ReadPrice();
-    if (in_.TryWord("unpriced")) {
-      HY_ASSIGN(plan_.unpriced_wishes, ReadCount(in_));
+    if (in_.TryWord("unpriced")) return ReadUnpriced();
+    if (in_.TryWord("link")) {
+      HY_ASSIGN(std::string name, in_.Quoted());
+      plan_.link_names.push_back(std::move(name));
       return OkStatus();
     }
     return in_.Error("its first word is none that a plan has.");
@@ -194,7 +196,13 @@ class PlanReader {
     HY_ASSIGN(transfer.seconds, in_.Real());
     HY_ASSIGN(transfer.source, ReadEnum<Source>(in_, 4, FormatSource));
     HY_ASSIGN(transfer.path, ReadEnum<PathKind>(in_, 5, FormatPathKind));
-    plan_.transfers.push_back(transfer);
+    HY_ASSIGN(transfer.start_seconds, in_.Real());
+    HY_ASSIGN(transfer.copy_seconds, in_.Real());
+    while (!in_.AtLineEnd()) {
+      HY_ASSIGN(const uint32_t link, ReadIndex(in_, plan_.link_names.size()));
+      transfer.links.push_back(link);
+    }
+    plan_.transfers.push_back(std::move(transfer));
     return OkStatus();
   }
   Status ReadRival() {
@@ -231,6 +239,14 @@ class PlanReader {
     HY_ASSIGN(price.seconds, in_.Real());
     HY_ASSIGN(price.items, ReadCount(in_));
     plan_.prices.push_back(std::move(price));
+    return OkStatus();
+  }
+
+  Status ReadUnpriced() {
+    UnpricedWish wish;
+    HY_ASSIGN(wish.affinity, in_.Quoted());
+    HY_ASSIGN(wish.reason, in_.Quoted());
+    plan_.unpriced.push_back(std::move(wish));
     return OkStatus();
   }
 
@@ -305,10 +321,16 @@ std::string FormatPlan(const Plan& plan) {
       fmt::format_to(to, "  missing {} {}\n", missing.device, missing.seconds);
     }
   }
+  for (const std::string& name : plan.link_names) {
+    fmt::format_to(to, "link {}\n", QuoteText(name));
+  }
   for (const Transfer& transfer : plan.transfers) {
-    fmt::format_to(to, "transfer {} {} {} {} {} {} {}\n", transfer.tensor,
+    fmt::format_to(to, "transfer {} {} {} {} {} {} {} {} {}", transfer.tensor,
                    FormatIndex(transfer.from), FormatIndex(transfer.to), transfer.bytes,
-                   transfer.seconds, FormatSource(transfer.source), FormatPathKind(transfer.path));
+                   transfer.seconds, FormatSource(transfer.source), FormatPathKind(transfer.path),
+                   transfer.start_seconds, transfer.copy_seconds);
+    for (const uint32_t link : transfer.links) fmt::format_to(to, " {}", link);
+    out += '\n';
   }
   for (const Rival& rival : plan.rivals) {
     fmt::format_to(to, "rival {} {} {} {} {}", QuoteText(rival.name), rival.is_feasible ? 1 : 0,
@@ -324,7 +346,9 @@ std::string FormatPlan(const Plan& plan) {
   for (const Price& price : plan.prices) {
     fmt::format_to(to, "price {} {} {}\n", QuoteText(price.affinity), price.seconds, price.items);
   }
-  if (plan.unpriced_wishes > 0) fmt::format_to(to, "unpriced {}\n", plan.unpriced_wishes);
+  for (const UnpricedWish& wish : plan.unpriced) {
+    fmt::format_to(to, "unpriced {} {}\n", QuoteText(wish.affinity), QuoteText(wish.reason));
+  }
   return out;
 }
 

@@ -104,14 +104,16 @@ void RefineBorders(const Simulator& simulator, const Core& core, uint64_t step_l
   const uint64_t limit = simulator.steps() + step_limit;
   Ticks score = simulator.Score(at);
   const int64_t excess = simulator.Excess(at);
+  simulator.SetBase(at);
   const auto try_move = [&](const std::vector<uint32_t>& units, uint32_t device) {
     if (!CanAll(core, units, device)) return false;
     Assignment moved = at;
     for (const uint32_t unit : units) moved[unit] = device;
-    const Ticks moved_score = simulator.Score(moved, score);
+    const Ticks moved_score = simulator.ScoreMoved(moved, units, score);
     if (moved_score >= score || simulator.Excess(moved) > excess) return false;
     score = moved_score;
     at = std::move(moved);
+    simulator.SetBase(at);
     for (const uint32_t unit : units) decided[unit] = DecidedBy::kRefine;
     return true;
   };

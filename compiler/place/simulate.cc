@@ -7,6 +7,11 @@
 #include <map>
 
 namespace halyard::place {
+namespace {
+
+constexpr uint32_t kKept = 8;  // items from one kept timeline to the next
+
+}  // namespace
 
 Simulator::Simulator(const Problem& problem, const Core& core) : problem_(problem), core_(core) {
   reads_of_.resize(problem.items.size());
@@ -71,21 +76,27 @@ Ticks Simulator::Run(uint32_t item, uint32_t device, const Assignment& at, bool 
 }
 
 Ticks Simulator::Makespan(const Assignment& at, std::vector<Ticks>* ends, Ticks limit) const {
+  Reset();
+  return Continue(at, 0, 0, ends, limit, nullptr);
+}
+
+Ticks Simulator::Continue(const Assignment& at, uint32_t item, Ticks makespan,
+                          std::vector<Ticks>* ends, Ticks limit,
+                          std::vector<Timeline>* kept) const {
   const auto count = static_cast<uint32_t>(problem_.items.size());
   const auto silicon_of = [&](uint32_t device) { return problem_.machine.devices[device].silicon; };
   if (limit < kNever) {
     std::fill(silicon_left_.begin(), silicon_left_.end(), 0);
-    for (uint32_t i = 0; i < count; ++i) {
+    for (uint32_t i = item; i < count; ++i) {
       const uint32_t device = at[core_.unit_of[i]];
       silicon_left_[silicon_of(device)] += ticks_[size_t{i} * core_.devices + device];
     }
-    for (const Ticks left : silicon_left_) {
-      if (left >= limit) return limit;
+    for (size_t s = 0; s < silicon_left_.size(); ++s) {
+      if (silicon_free_[s] + silicon_left_[s] >= limit) return limit;
     }
   }
-  Reset();
-  Ticks makespan = 0;
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = item; i < count; ++i) {
+    if (kept != nullptr && i % kKept == 0) kept->push_back(Keep(makespan));
     const uint32_t device = at[core_.unit_of[i]];
     if (core_.CostOf(core_.unit_of[i], device) >= kNever) return kNever;
     const Ticks end = Run(i, device, at, false);
@@ -126,13 +137,42 @@ Assignment Simulator::EarliestFinish() const {
   return at;
 }
 
-Ticks Simulator::Score(const Assignment& at, Ticks limit) const {
+Ticks Simulator::Penalty(const Assignment& at) const {
   Ticks penalty = 0;
   for (uint32_t unit = 0; unit < core_.units; ++unit) {
     penalty += core_.penalty[size_t{unit} * core_.devices + at[unit]];
   }
+  return penalty;
+}
+
+Ticks Simulator::Score(const Assignment& at, Ticks limit) const {
+  const Ticks penalty = Penalty(at);
   const Ticks makespan =
       Makespan(at, nullptr, limit == kNever ? kNever : std::max<Ticks>(0, limit - penalty));
+  return makespan >= kNever ? kNever : makespan + penalty;
+}
+
+void Simulator::SetBase(const Assignment& base) const {
+  base_.clear();
+  Reset();
+  Continue(base, 0, 0, nullptr, kNever, &base_);
+}
+
+Ticks Simulator::ScoreMoved(const Assignment& moved, const std::vector<uint32_t>& units,
+                            Ticks limit) const {
+  uint32_t first = static_cast<uint32_t>(problem_.items.size()) - 1;
+  for (const uint32_t unit : units) first = std::min(first, core_.items_of[unit].front());
+  const uint32_t at = first / kKept;
+  if (at >= base_.size()) return Score(moved, limit);
+  const Timeline& kept = base_[at];
+  silicon_free_ = kept.silicon_free;
+  engine_free_ = kept.engine_free;
+  arrival_ = kept.arrival;
+  made_at_ = kept.made_at;
+  const Ticks penalty = Penalty(moved);
+  const Ticks makespan =
+      Continue(moved, at * kKept, kept.makespan, nullptr,
+               limit == kNever ? kNever : std::max<Ticks>(0, limit - penalty), nullptr);
   return makespan >= kNever ? kNever : makespan + penalty;
 }
 

@@ -30,11 +30,18 @@ class Simulator {
   // less, which is often known after a few items.
   Ticks Makespan(const Assignment& at, std::vector<Ticks>* ends = nullptr,
                  Ticks limit = kNever) const;
+  // When each core tensor arrives at each device, or home (`core.devices`), in the last Makespan
+  // without a limit: [tensor * (devices + 1) + to]; -1: it does not go there.
+  const std::vector<Ticks>& arrivals() const { return arrival_; }
   // Makespan and what the preferences cost: what plans are compared by. `limit` as above.
   Ticks Score(const Assignment& at, Ticks limit = kNever) const;
   // Per memory. Inputs and outputs in the home memory count there only where it has a limit:
   // otherwise they are the caller's business.
   std::vector<MemoryUse> Memory(const Assignment& at) const;
+  // What `Score(moved, limit)` is, where `moved` differs from the last `base` in `units` only: the
+  // schedule of what stands before them is kept.
+  void SetBase(const Assignment& base) const;
+  Ticks ScoreMoved(const Assignment& moved, const std::vector<uint32_t>& units, Ticks limit) const;
   // Bytes above the caps, all memories together; 0: the plan fits.
   int64_t Excess(const Assignment& at) const;
   // The least makespan of all assignments within the limits that take each unit's device from
@@ -49,7 +56,19 @@ class Simulator {
   uint64_t steps() const { return steps_; }
 
  private:
+  // The timeline before an item.
+  struct Timeline {
+    std::vector<Ticks> silicon_free, engine_free, arrival, made_at;
+    Ticks makespan = 0;
+  };
   void Reset() const;
+  Timeline Keep(Ticks makespan) const {
+    return {silicon_free_, engine_free_, arrival_, made_at_, makespan};
+  }
+  Ticks Penalty(const Assignment& at) const;
+  // From the item on, where the timeline is as it was before it.
+  Ticks Continue(const Assignment& at, uint32_t item, Ticks makespan, std::vector<Ticks>* ends,
+                 Ticks limit, std::vector<Timeline>* kept) const;
   bool IsDirect(uint32_t from, uint32_t to) const;
   // When the core tensor is at device `to`; the transfer is issued when it is first asked for, and
   // not at all with `probe`.
@@ -65,6 +84,7 @@ class Simulator {
   // The timeline, kept between calls.
   mutable std::vector<Ticks> silicon_free_, engine_free_, arrival_, made_at_;
   mutable std::vector<Ticks> silicon_left_;  // what items that have not begun take there
+  mutable std::vector<Timeline> base_;       // before every kKept-th item
 };
 
 }  // namespace halyard::place

@@ -439,13 +439,22 @@ void AddPrices(const Problem& problem, double makespan_seconds, Plan* plan) {
     if (price.items > 0) {
       std::vector<std::vector<Cost>> marked;
       const auto solved = SolveGroups(without, &marked, &plan->steps);
-      if (!solved.ok()) continue;  // without this wish another contradicts the abilities
+      if (!solved.ok()) {  // without this wish another contradicts the abilities
+        plan->unpriced.push_back(
+            {problem.affinities[a],
+             fmt::format("without it there is no plan ({})", solved.status().message())});
+        continue;
+      }
       const Simulator simulator(without, solved->first);
       price.seconds = makespan_seconds - ToSeconds(simulator.Makespan(solved->second.at));
     }
     plan->prices.push_back(std::move(price));
   }
-  plan->unpriced_wishes = count - static_cast<uint32_t>(plan->prices.size());
+  for (uint32_t a = kMostPrices; a < count; ++a) {
+    plan->unpriced.push_back(
+        {problem.affinities[a],
+         fmt::format("each is a solve of its own, and {} wishes stand before it", kMostPrices)});
+  }
 }
 
 }  // namespace

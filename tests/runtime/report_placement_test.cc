@@ -117,11 +117,16 @@ TEST(ReportPlacement, TextAgreesWithItsNumbers) {
   plan.prices[0].items = 1;
   plan.prices[0].seconds = -2e-6;
   EXPECT_THAT(PlanText(plan), HasSubstr("the wish 'conv5=cpu:0' saves 2.000 us (1 cluster)\n"));
-  EXPECT_THAT(PlanText(plan), Not(HasSubstr("without a price")));
-  plan.unpriced_wishes = 1;
-  EXPECT_THAT(PlanText(plan), HasSubstr("1 wish without a price: those of the first 16"));
-  EXPECT_THAT(PlanHtml(plan), HasSubstr("1 wish without a price"));
-  EXPECT_EQ(PlanJson(plan)["unpriced_wishes"], 1);
+  EXPECT_THAT(PlanText(plan), Not(HasSubstr("no price")));
+  plan.unpriced = {{"a<b=cpu:0", "without it there is no plan (No.)"},
+                   {"c=cpu:0", "behind"},
+                   {"d=cpu:0", "behind"}};
+  EXPECT_THAT(PlanText(plan),
+              HasSubstr("  the wish 'a<b=cpu:0' has no price: without it there is no plan (No.)\n"
+                        "  the wishes 'c=cpu:0', 'd=cpu:0' have no price: behind\n"));
+  EXPECT_THAT(PlanHtml(plan), HasSubstr("<p>The wish 'a&lt;b=cpu:0' has no price"));
+  EXPECT_EQ(PlanJson(plan)["unpriced_wishes"].size(), 3u);
+  EXPECT_EQ(PlanJson(plan)["unpriced_wishes"][1]["wish"], "c=cpu:0");
   plan.prices[0].seconds = 0;
   plan.prices[0].items = 0;
   for (size_t i = 0; i < plan.decisions.size(); ++i) {

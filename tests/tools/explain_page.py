@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens the page of `halyard explain --html`, of a model over two synthetic devices, in headless Chromium and compares
 what stands there with the report that the same options give as JSON: a bar for each cluster on the line of its device,
-the tables, and that a click on a heading sorts.
+one for each transfer on the lines of its links while it is on its way, the tables, and that a click on a heading sorts.
 
 usage: explain_page.py HALYARD MODEL
 """
@@ -23,6 +23,9 @@ const cells = table => [...table.rows].map(row => [...row.cells].map(cell => cel
 const seen = {failures, tables: {}, loads: document.querySelectorAll('[src], link').length,
   clusters: [...document.querySelectorAll('rect.cluster')].map(rect => ({y: +rect.getAttribute('y'),
     from: rect.getBBox().x, to: rect.getBBox().x + rect.getBBox().width})),
+  lanes: [...document.querySelectorAll('text.lane')].map(text => [text.textContent, text.getBBox().width]),
+  transfers: [...document.querySelectorAll('rect.transfer')].map(rect => ({y: +rect.getAttribute('y'),
+    from: rect.getBBox().x, to: rect.getBBox().x + rect.getBBox().width, text: rect.textContent})),
   bytes: [...document.querySelectorAll('text.bytes')].map(text => text.textContent),
   commands: [...document.querySelectorAll('text.command')].map(text => text.textContent),
   values: document.querySelectorAll('rect.value').length,
@@ -73,6 +76,22 @@ def main():
     for bar, cluster in zip(seen["clusters"], clusters):
         assert names[lines.index(bar["y"])] == cluster["device"], (bar, cluster["name"])
         assert 80 < bar["from"] < bar["to"] <= 1000, bar
+    # A line for each device and for each link that copies; its transfers stand there at their times.
+    links = list(dict.fromkeys(link for one in plan["transfers"] for link in one["links"]))
+    lanes = [name for name, _ in seen["lanes"]]
+    assert lanes[:2] == names and sorted(lanes[2:]) == sorted(links) and len(links) == 2, (lanes, links)
+    left = max(90, 10 + 6.7 * max(map(len, lanes)))
+    assert all(width <= left for _, width in seen["lanes"]), seen["lanes"]
+    last = max([plan["predicted_seconds"]] + [one["start_seconds"] + one["seconds"] for one in plan["transfers"]])
+    scale = (990 - left) / last
+    flights = [(one, link) for one in plan["transfers"] for link in one["links"]]
+    assert len(seen["transfers"]) == len(flights) > 1
+    for bar, (one, link) in zip(seen["transfers"], flights):
+        assert bar["y"] == 24 * lanes.index(link) + 4, (bar, one)
+        assert abs(bar["from"] - left - one["start_seconds"] * scale) < 0.5, (bar, one)
+        assert abs(bar["to"] - bar["from"] - max(one["copy_seconds"] * scale, 0.2)) < 0.5, (bar, one)
+        assert bar["text"].startswith(f"'{one['value']}' from {one['from']} to {one['to']}: "), bar
+        assert bar["to"] <= 991, "a transfer ends behind the axis"
     table = seen["tables"]["Clusters"][1:]
     assert [row[1:3] for row in table] == [[cluster["name"], cluster["device"]] for cluster in clusters]
     for row, cluster in zip(table, clusters):

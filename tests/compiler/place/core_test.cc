@@ -241,7 +241,7 @@ TEST(ExactDp, FollowsOnlyWhatMayWin) {
   EXPECT_LT(all_fewer, all);
 }
 
-TEST(Simulator, TellsALimitAsSoonAsItIsReached) {
+TEST(Simulator, TellsALimitAsSoonAsItIsReachedAndKeepsWhatDoesNotChange) {
   std::mt19937 random(34);
   uint64_t whole = 0, limited = 0;
   for (int round = 0; round < 40; ++round) {
@@ -261,6 +261,16 @@ TEST(Simulator, TellsALimitAsSoonAsItIsReached) {
     EXPECT_EQ(std::min(simulator.Score(at, limit), limit), std::min(score, limit));
     EXPECT_EQ(simulator.Score(at, score + 1), score);
     EXPECT_GE(simulator.Score(at, score), score);
+    // Schedules of moved units begin with what the one before has kept.
+    simulator.SetBase(at);
+    const std::vector<uint32_t> units = {static_cast<uint32_t>(random() % core.units),
+                                         static_cast<uint32_t>(random() % core.units)};
+    Assignment moved = at;
+    for (const uint32_t unit : units) moved[unit] = random() % 3;
+    const Ticks moved_score = simulator.ScoreMoved(moved, units, kNever);
+    EXPECT_EQ(moved_score, simulator.Score(moved));
+    EXPECT_EQ(std::min(simulator.ScoreMoved(moved, units, score), score),
+              std::min(moved_score, score));
     const uint64_t after = simulator.steps();
     simulator.Score(at, score / 2);
     whole += (between - before) / 2;

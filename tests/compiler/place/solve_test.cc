@@ -532,16 +532,31 @@ TEST(Wishes, AreObeyedAndHaveAPrice) {
   EXPECT_EQ(plan.prices[0].items, 1u);
   EXPECT_GT(plan.prices[0].seconds, 4.9e-3);
   EXPECT_EQ(plan.costs[2][1].reason, Reason::kForbidden);
-  EXPECT_EQ(plan.unpriced_wishes, 0u);
+  EXPECT_TRUE(plan.unpriced.empty());
   // Each price is a solve of its own: those of the first 16, and it is said of the others.
   Problem many = problem;
   for (int i = 0; i < 19; ++i) many.affinities.push_back(fmt::format("layer{} prefer 'cpu:1'", i));
   const Plan partly = SolveOk(many);
   EXPECT_EQ(partly.prices.size(), 16u);
-  EXPECT_EQ(partly.unpriced_wishes, 4u);
+  ASSERT_EQ(partly.unpriced.size(), 4u);
+  EXPECT_EQ(partly.unpriced[0].affinity, "layer15 prefer 'cpu:1'");
+  EXPECT_EQ(partly.unpriced[3].affinity, "layer18 prefer 'cpu:1'");
   const Result<Plan> parsed = ParsePlan(FormatPlan(partly));
   ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
-  EXPECT_EQ(parsed->unpriced_wishes, 4u);
+  EXPECT_EQ(*parsed, partly);
+  // One without which nothing is left is not one of those behind: the second wish takes a device
+  // away that only the first one leaves open.
+  Problem needed = problem;
+  needed.items[2].costs[0].reason = Reason::kLastResort;
+  needed.affinities = {"layer2=cpu:0", "layer2=forbid:cpu:1"};
+  needed.constraints = {{2, 0, Strength::kRequire, 0}, {2, 1, Strength::kForbid, 1}};
+  const Plan held = SolveOk(needed);
+  ASSERT_EQ(held.prices.size(), 1u);
+  EXPECT_EQ(held.prices[0].affinity, "layer2=forbid:cpu:1");
+  ASSERT_EQ(held.unpriced.size(), 1u);
+  EXPECT_EQ(held.unpriced[0].affinity, "layer2=cpu:0");
+  EXPECT_THAT(held.unpriced[0].reason,
+              testing::HasSubstr("without it there is no plan (The wishes leave no device for"));
 
   // A preference gives way where it costs too much, and wins where it is nearly free.
   problem.constraints[0].strength = Strength::kPrefer;
