@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
@@ -221,9 +222,9 @@ void CheckGraph(uint32_t seed, int64_t scale = 1) {
   std::mt19937 random(seed);
   const RandomGraph graph = MakeGraph(random, 4 + random() % 14, scale);
   const auto instance = MakeInstance();
-  // Two to five unequal devices; the host is one of them, or only a last resort of this test.
+  // Two to eight unequal devices; the host is one of them, or only a last resort of this test.
   std::vector<std::string> paths = {"cpu:0"};
-  const size_t count = 1 + random() % 4;
+  const size_t count = 1 + seed % 7;
   for (size_t d = 1; d <= count; ++d) {
     paths.push_back(fmt::format(
         "cpu:{}?synthetic=1&threads=1&speed_percent={}&link_latency_us={}"
@@ -554,6 +555,116 @@ TEST(Devices, ASubmissionReturnsWhileAStepInTheMiddleIsHeld) {
   const float first = reinterpret_cast<const float*>(x.bytes.data())[0];
   const float got = reinterpret_cast<const float*>(results[0].data)[0];
   EXPECT_NEAR(got, std::exp(std::fmod(std::tanh(first), 0.25)), 1e-5);
+}
+
+// A device that counts how often the host waits for it; all else is the inner one's.
+class WaitCounter final : public hal::Device {
+ public:
+  WaitCounter(Ref<hal::Device> inner, std::atomic<int>* waits)
+      : inner_(std::move(inner)), waits_(waits) {}
+  std::string_view path() const override { return inner_->path(); }
+  const hal::Capabilities& capabilities() const override { return inner_->capabilities(); }
+  uint32_t queue_count() const override { return inner_->queue_count(); }
+  int64_t buffer_alignment() const override { return inner_->buffer_alignment(); }
+  Status health() const override { return inner_->health(); }
+  Result<Ref<hal::Buffer>> AllocateBuffer(hal::MemoryKind kind, int64_t size_bytes) override {
+    return inner_->AllocateBuffer(kind, size_bytes);
+  }
+  Result<Ref<hal::Buffer>> ImportHostMemory(hal::HostMemory memory) override {
+    return inner_->ImportHostMemory(std::move(memory));
+  }
+  hal::MemoryStatistics memory_statistics() const override { return inner_->memory_statistics(); }
+  Result<Ref<hal::Semaphore>> CreateSemaphore(uint64_t value) override {
+    return inner_->CreateSemaphore(value);
+  }
+  Result<Ref<hal::Executable>> LoadExecutable(const hal::ExecutableSource& source) override {
+    return inner_->LoadExecutable(source);
+  }
+  Result<Ref<hal::CommandBuffer>> CreateCommandBuffer() override {
+    return inner_->CreateCommandBuffer();
+  }
+  Status Submit(uint32_t queue, const hal::SubmitInfo& info) override {
+    return inner_->Submit(queue, info);
+  }
+  Status QueueCopy(uint32_t queue, const hal::Ordering& ordering, const hal::BufferRange& source,
+                   const hal::BufferRange& target) override {
+    return inner_->QueueCopy(queue, ordering, source, target);
+  }
+  Status QueueFill(uint32_t queue, const hal::Ordering& ordering, const hal::BufferRange& target,
+                   uint64_t pattern, uint32_t bytes) override {
+    return inner_->QueueFill(queue, ordering, target, pattern, bytes);
+  }
+  Status QueueUpdate(uint32_t queue, const hal::Ordering& ordering, std::span<const uint8_t> source,
+                     const hal::BufferRange& target) override {
+    return inner_->QueueUpdate(queue, ordering, source, target);
+  }
+  Status QueueHostCall(uint32_t queue, const hal::Ordering& ordering,
+                       const hal::HostCall& call) override {
+    return inner_->QueueHostCall(queue, ordering, call);
+  }
+  Status Flush() override { return inner_->Flush(); }
+  Status Wait(std::span<const hal::SemaphorePoint> points, hal::WaitMode mode, int64_t timeout_ns,
+              size_t* out_index) override {
+    ++*waits_;
+    return inner_->Wait(points, mode, timeout_ns, out_index);
+  }
+  Result<hal::LinkInfo> LinkTo(const hal::Device& other) const override {
+    const auto* counter = dynamic_cast<const WaitCounter*>(&other);
+    return inner_->LinkTo(counter != nullptr ? *counter->inner_ : other);
+  }
+
+ private:
+  const Ref<hal::Device> inner_;
+  std::atomic<int>* const waits_;
+};
+
+// Programs over three devices with values that cross in both directions and outputs on two of them:
+// the host waits once for each run, for its outputs, and for nothing before.
+TEST(Devices, TheHostWaitsForOutputsOnly) {
+  const auto instance = MakeInstance();
+  std::atomic<int> waits = 0;
+  std::vector<Ref<hal::Device>> devices;
+  for (const Ref<hal::Device>& device :
+       Open(*instance, {"cpu:0", "cpu:1?synthetic=1&threads=1&discrete=1",
+                        "cpu:2?synthetic=1&threads=1&link_latency_us=20"})) {
+    devices.push_back(MakeRef<WaitCounter>(device, &waits));
+  }
+  auto program =
+      CompileFor(kZigzag, devices,
+                 {{"a", "cpu:1"}, {"b", "cpu:2"}, {"c", "cpu:0"}, {"d", "cpu:1"}, {"e", "cpu:2"}});
+  ASSERT_TRUE(program.ok()) << program.status().ToString();
+  EXPECT_GE(CountOf(*program).transfers, 5u);
+  auto loaded = Load(instance, std::move(*program), devices);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  auto source = graph::ParseModule(kZigzag);
+  ASSERT_TRUE(source.ok());
+  std::mt19937 random(10);
+  constexpr int kRuns = 8;
+  const std::vector<Tensor> inputs = {RandomTensor(random, {4, 8})};
+  auto wanted = graph::Interpret(*source, inputs);
+  ASSERT_TRUE(wanted.ok()) << wanted.status().ToString();
+  std::vector<Tensor> got = *wanted;
+  waits = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    const Status status = RunOn(*loaded->session, inputs, got);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+  }
+  EXPECT_EQ(waits, kRuns);
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_TRUE(graph::CompareTensors((*wanted)[i], got[i], 1e-5, 1e-5).ok());
+  }
+  // A run that is only submitted waits for nothing; its event does.
+  const runtime::CallTensor in[1] = {
+      {inputs[0].dtype, inputs[0].dims, const_cast<uint8_t*>(inputs[0].bytes.data()), 128}};
+  std::vector<runtime::CallTensor> out;
+  for (Tensor& tensor : got) out.push_back({tensor.dtype, tensor.dims, tensor.bytes.data(), 128});
+  std::vector<runtime::CallResult> results(2);
+  waits = 0;
+  const auto event = loaded->session->Submit(in, out, results);
+  ASSERT_TRUE(event.ok()) << event.status().ToString();
+  EXPECT_EQ(waits, 0);
+  EXPECT_TRUE(event->Wait(INT64_MAX).ok());
+  EXPECT_EQ(waits, 1);
 }
 
 TEST(Devices, AFailureOnOneDeviceEndsTheRunAndTheNextOneStartsAfresh) {

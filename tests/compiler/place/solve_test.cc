@@ -75,7 +75,7 @@ TEST(Solve, PlansHoldWhatTheyPromiseOnRandomProblems) {
   std::mt19937 random(61);
   for (int round = 0; round < 60; ++round) {
     RandomShape shape;
-    shape.devices = 2 + round % 4;
+    shape.devices = 2 + round % 7;
     shape.items = 5 + round % 25;
     Problem problem = MakeRandomProblem(random, shape);
     problem.hysteresis = round % 2 == 0;
@@ -108,7 +108,7 @@ TEST(Solve, TheSameProblemGivesTheSameBytes) {
   std::mt19937 random(62);
   for (int round = 0; round < 12; ++round) {
     RandomShape shape;
-    shape.devices = 2 + round % 3;
+    shape.devices = 2 + round % 7;
     shape.items = 30;
     shape.weights = true;
     Problem problem = MakeRandomProblem(random, shape);
