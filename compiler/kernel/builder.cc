@@ -18,13 +18,10 @@ Builder::Builder(std::string_view name) {
 
 Builder Builder::Like(const Kernel& like) {
   Builder builder(like.name);
-  builder.kernel_.buffers = like.buffers;
-  builder.kernel_.scalars = like.scalars;
-  builder.kernel_.sites = like.sites;
-  builder.kernel_.subgroup_size = like.subgroup_size;
-  for (int axis = 0; axis < 3; ++axis) {
-    builder.kernel_.workgroup_size[axis] = like.workgroup_size[axis];
-  }
+  builder.kernel_ = like;  // whatever a kernel says of itself, now and later
+  builder.kernel_.ops.clear();
+  builder.kernel_.values.clear();
+  builder.kernel_.blocks.assign(1, Block());
   return builder;
 }
 

@@ -23,7 +23,7 @@ namespace halyard::kernel {
 class Builder {
  public:
   explicit Builder(std::string_view name);
-  // Starts with the name, buffers, scalars, sites and workgroup size of `like`, and an empty body.
+  // Starts with all that `like` says of itself, its buffers too, and an empty body.
   static Builder Like(const Kernel& like);
 
   // The kernel. Constants come first in the body. The builder is empty afterwards.

@@ -10,6 +10,7 @@
 #include "compiler/kernel/text.h"
 #include "compiler/kernel/verifier.h"
 #include "compiler/loop/text.h"
+#include "compiler/pipeline/expand_math.h"
 #include "tests/codegen/schedule/check_gpu.h"
 
 namespace halyard::schedule {
@@ -91,7 +92,9 @@ TEST(DependentLaunch, TilesWithoutMatrixUnitsBeginWhenAllBeforeThemHasEnded) {
     SCOPED_TRACE(FormatSchedule(built.record));
     const bool is_tile = built.record.kind == ScheduleKind::kGpuTile;
     (is_tile ? has_tile : has_other) = true;
-    for (const kernel::Kernel& kernel : built.kernels) {
+    for (const kernel::Kernel& scheduled : built.kernels) {
+      // As the passes behind schedules leave it.
+      const kernel::Kernel kernel = pipeline::ExpandMathFor(scheduled, target);
       EXPECT_EQ(Count(kernel, Opcode::kAwaitDispatches), 1);
       EXPECT_EQ(Count(kernel, Opcode::kReleaseDispatches), is_tile ? 0 : 1);
       EXPECT_EQ(kernel.begins_early, !is_tile);
