@@ -48,6 +48,38 @@ std::vector<std::string> NvidiaLibraryCandidates(std::string_view name,
   return candidates;
 }
 
+std::vector<std::string> NvrtcCandidates() {
+  const std::string named = EnvString(EnvVar::kNvrtcLibrary);
+  if (!named.empty()) return {named};
+  constexpr std::string_view kVersions[] = {"13", "12"};
+  return NvidiaLibraryCandidates("libnvrtc", kVersions);
+}
+
+Result<DynamicLibrary> OpenNvrtcLibrary(const std::vector<std::string>& candidates) {
+  Result<DynamicLibrary> library = DynamicLibrary::OpenFirst(candidates);
+  if (library.ok()) return library;
+  if (candidates.size() == 1) {
+    return Unavailable("NVRTC, which compiles CUDA kernels, is missing. {}",
+                       DynamicLibrary::Open(candidates[0]).status().message());
+  }
+  return Unavailable(
+      "NVRTC, which compiles CUDA kernels, was not found; install it, or name it in "
+      "HALYARD_NVRTC_LIBRARY. Tried: {}.",
+      fmt::join(candidates, ", "));
+}
+
+Result<std::string> DescribeNvrtc() {
+  HY_ASSIGN(const DynamicLibrary library, OpenNvrtcLibrary(NvrtcCandidates()));
+  using Version = int (*)(int* major, int* minor);
+  const Result<Version> version = library.FindFunction<Version>("nvrtcVersion");
+  int major = 0, minor = 0;
+  if (!version.ok() || (*version)(&major, &minor) != 0) {
+    return Unavailable("NVRTC, which compiles CUDA kernels, is missing: '{}' is another library.",
+                       library.path());
+  }
+  return fmt::format("NVRTC {}.{}, {}", major, minor, library.path());
+}
+
 std::string InstalledNvidiaRelease(std::string_view name) {
   std::set<std::string> folders = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64",
                                    "/usr/local/cuda/extras/CUPTI/lib64"};

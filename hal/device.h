@@ -147,6 +147,11 @@ class Device : public RefCounted {
   virtual Status Wait(std::span<const SemaphorePoint> points, WaitMode mode, int64_t timeout_ns,
                       size_t* out_index = nullptr) = 0;
 
+  // What compiles generated code for the device in this process beside our own library: name,
+  // version and file; empty: nothing else is needed. UNAVAILABLE says what is missing; the device
+  // then runs what was compiled before alone. The first call may take a while.
+  virtual Result<std::string> DescribeCompiler() { return std::string(); }
+
   // What libraries of the device's vendor may compute (base/gpu_library_call.h). The first call
   // opens the library of a kind, which may take a while.
   //

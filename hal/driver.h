@@ -38,7 +38,9 @@ class Driver : public RefCounted {
   virtual Result<std::vector<DeviceInfo>> EnumerateDevices() = 0;
   // A sentence for each device that the API shows and this driver cannot use: which, and why.
   virtual std::vector<std::string> SkippedDevices() { return {}; }
-  // NOT_FOUND names how many devices there are; INVALID_ARGUMENT an unknown option and those known.
+  // NOT_FOUND names how many devices there are; INVALID_ARGUMENT an unknown option and those known;
+  // UNAVAILABLE why the device is among those skipped. Another failure: the device is there and
+  // cannot be opened, as where its memory is full or another process has it alone.
   virtual Result<Ref<Device>> CreateDevice(uint32_t ordinal,
                                            std::span<const DeviceOption> options) = 0;
 };

@@ -158,6 +158,7 @@ class ValidationDevice final : public Device {
   Status QueueHostCall(uint32_t queue, const Ordering& ordering, const HostCall& call) override;
   Status Wait(std::span<const SemaphorePoint> points, WaitMode mode, int64_t timeout_ns,
               size_t* out_index) override;
+  Result<std::string> DescribeCompiler() override { return inner_->DescribeCompiler(); }
   Result<std::string> DescribeLibrary(GpuLibraryKind kind) override {
     return inner_->DescribeLibrary(kind);
   }

@@ -28,6 +28,13 @@ Json ValueOf(const hal::FieldView& field) {
 
 Result<std::string> MakeDeviceReport(hal::Device& device, ReportFormat format) {
   hal::Capabilities capabilities = device.capabilities();
+  const Result<std::string> compiler = device.DescribeCompiler();
+  if (!compiler.ok()) {
+    capabilities.notes.push_back(fmt::format("It runs no model that was not compiled before. {}",
+                                             compiler.status().message()));
+  } else if (!compiler->empty()) {
+    capabilities.notes.push_back(fmt::format("Compiler of its kernels: {}.", *compiler));
+  }
   if (TargetOf(device).kind == TargetKind::kCuda) {
     // Opened for the report alone where no program has needed them.
     for (const GpuLibraryKind kind : kGpuLibraryKinds) {

@@ -127,27 +127,27 @@ std::string Instance::OpenedAs(const hal::Device& device) const {
 Result<std::vector<Ref<hal::Device>>> Instance::OpenAutomatic(
     std::vector<std::string>* fallbacks, std::map<std::string, std::string>* left_out) {
   std::vector<Ref<hal::Device>> devices;
+  ClosedDevices closed;
   const auto add = [&](const std::string& path) -> Status {
     auto device = OpenDevice(path);
-    if (device.ok()) {
+    // It may be full, in another process's hands or broken, and it may lack what compiles for it.
+    const Status usable = device.ok() ? (*device)->DescribeCompiler().status() : device.status();
+    if (usable.ok()) {
       devices.push_back(std::move(device).value());
       return OkStatus();
     }
-    const StatusCode code = device.status().code();
-    const bool is_missing = code == StatusCode::kNotFound || code == StatusCode::kUnavailable;
-    if (!is_missing || options_.on_missing_device == FallbackPolicy::kError) {
-      return device.status();
-    }
-    std::string note = fmt::format("device '{}' is left out: {}", path, device.status().ToLine());
+    if (options_.on_missing_device == FallbackPolicy::kError) return usable;
+    std::string note = fmt::format("device '{}' is left out: {}", path, usable.ToLine());
     if (options_.on_missing_device == FallbackPolicy::kFallbackWarn) {
       Log(LogLevel::kWarning, note);
     }
     fallbacks->push_back(std::move(note));
+    closed.Add(path);
     return OkStatus();
   };
   for (const DriverState& driver : Drivers()) {
     for (const hal::DeviceInfo& info : driver.devices) {
-      if (info.left_out.empty()) {
+      if (info.left_out.empty() || closed.AreReplacedBy(info)) {
         HY_TRY(add(info.path));
       } else {
         left_out->emplace(info.path, fmt::format("{} ({})", info.left_out, info.name));

@@ -60,8 +60,9 @@ class Instance {
   // instance opened.
   std::string OpenedAs(const hal::Device& device) const;
   // The devices that "auto" stands for: the CPU, every CUDA device, and every Vulkan GPU that is
-  // none of them. One that does not open is an error or a record in `fallbacks`, as the policy
-  // says; the CPU is what remains when all are missing. `left_out`: why, by path, of the others.
+  // none of them. One that does not open, or that nothing compiles for, is an error or a record in
+  // `fallbacks`, as the policy says; the CPU is what remains when all are missing. `left_out`: why,
+  // by path, of the others.
   Result<std::vector<Ref<hal::Device>>> OpenAutomatic(std::vector<std::string>* fallbacks,
                                                       std::map<std::string, std::string>* left_out);
 

@@ -2,6 +2,13 @@
 #include "runtime/silicon.h"
 
 namespace halyard::runtime {
+namespace {
+
+std::string SameSiliconAs(std::string_view path) {
+  return fmt::format("it is the same silicon as '{}'", path);
+}
+
+}  // namespace
 
 bool IsSameSilicon(const hal::Capabilities& a, const hal::Capabilities& b) {
   if (a.identity.uuid.known() && b.identity.uuid.known()) {
@@ -22,11 +29,17 @@ void LeaveOutSeen(std::span<const hal::DeviceInfo> seen, std::vector<hal::Device
     for (const hal::DeviceInfo& other : earlier) {
       if (!is_known || !device.left_out.empty()) break;
       if (other.left_out.empty() && other.uuid == device.uuid) {
-        device.left_out = fmt::format("it is the same silicon as '{}'", other.path);
+        device.left_out = SameSiliconAs(other.path);
       }
     }
     earlier.push_back(device);
   }
+}
+
+void ClosedDevices::Add(std::string_view path) { reasons_.insert(SameSiliconAs(path)); }
+
+bool ClosedDevices::AreReplacedBy(const hal::DeviceInfo& device) {
+  return reasons_.erase(device.left_out) > 0;
 }
 
 }  // namespace halyard::runtime

@@ -16,7 +16,7 @@ fi
 cmake --preset dev > /dev/null
 cmake --build --preset dev --target gpu_models > /dev/null
 
-echo "| model | sm_75 f32 | sm_75 fp16 | sm_80 f32 | sm_80 fp16 | sm_90 f32 | sm_90 fp16 |"
+echo "| model | sm_75 f32 | sm_75 fp16 | sm_80 f32 | sm_80 fp16 | sm_90a f32 | sm_90a fp16 |"
 echo "|---|---|---|---|---|---|---|"
 failed=0
 for model in "${models[@]}"; do

@@ -41,7 +41,8 @@ Result<std::shared_ptr<const CudaApi>> CudaApi::Load() {
   HY_CUDA_FUNCTIONS(HY_CUDA_FIND)
   HY_CUDA_OPTIONAL_FUNCTIONS(HY_CUDA_FIND)
 #undef HY_CUDA_FIND
-  api->halyard_takes_kernel_ir = find("halyard_takes_kernel_ir") != nullptr;
+  const auto takes_kernel_ir = reinterpret_cast<int (*)()>(find("halyard_takes_kernel_ir"));
+  api->halyard_takes_kernel_ir = takes_kernel_ir && takes_kernel_ir() != 0;
   // The version first: an old driver lacks symbols because it is old.
   if (api->cuDriverGetVersion) {
     CUresult result = api->cuDriverGetVersion(&api->driver_version);

@@ -367,7 +367,7 @@ struct CudaApi {
 #undef HY_CUDA_DECLARE
   std::string library;  // as it was opened
   int driver_version = 0;
-  // The library is a stand-in for tests, which says so by a symbol of this name.
+  // The library is a stand-in for tests, which says so by a function of this name.
   bool halyard_takes_kernel_ir = false;
 
   // Opens the library that HALYARD_CUDA_LIBRARY names and initialises it. UNAVAILABLE names the

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/gpu_image.h"
 #include "base/hash.h"
+#include "base/nvidia_libraries.h"
 #include "drivers/cuda/capabilities.h"
 #include "drivers/cuda/launch.h"
 #include "drivers/cuda/library_call.h"
@@ -78,6 +79,11 @@ Result<VendorLibrary*> CudaDevice::library(GpuLibraryKind kind) {
   }
   opened.library = std::move(*library);
   return opened.library.get();
+}
+
+Result<std::string> CudaDevice::DescribeCompiler() {
+  if (takes_kernel_ir()) return hal::Device::DescribeCompiler();
+  return CatchAll([] { return DescribeNvrtc(); });
 }
 
 Result<std::string> CudaDevice::DescribeLibrary(GpuLibraryKind kind) {

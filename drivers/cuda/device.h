@@ -56,6 +56,7 @@ class CudaDevice final : public hal::Device {
   Status Flush() override;
   Status Wait(std::span<const hal::SemaphorePoint> points, hal::WaitMode mode, int64_t timeout_ns,
               size_t* out_index) override;
+  Result<std::string> DescribeCompiler() override;
   Result<std::string> DescribeLibrary(GpuLibraryKind kind) override;
   Result<std::vector<GpuLibraryCall>> ProposeLibraryCalls(const GpuLibraryCall& wanted,
                                                           size_t most) override;

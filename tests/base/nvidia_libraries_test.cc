@@ -81,5 +81,26 @@ TEST_F(NvidiaLibraries, PackagesOfThePythonOnThePathAreFound) {
   EXPECT_THAT(found(), testing::Not(testing::Contains(library)));
 }
 
+TEST_F(NvidiaLibraries, WhatIsNoNvrtcIsToldWithTheReason) {
+  const char* old = std::getenv("HALYARD_NVRTC_LIBRARY");
+  const std::string kept = old ? old : "";
+  const auto told = [&](const std::string& path) {
+    setenv("HALYARD_NVRTC_LIBRARY", path.c_str(), 1);
+    const Result<std::string> described = DescribeNvrtc();
+    EXPECT_EQ(described.status().code(), StatusCode::kUnavailable) << path;
+    return std::string(described.status().message());
+  };
+  const std::string text = folder_ + "/text.so";
+  std::ofstream(text) << std::string(100, 'x');
+  EXPECT_THAT(told(text), testing::HasSubstr("is missing. Library '" + text +
+                                             "' cannot be opened: "
+                                             "invalid ELF header."));
+  EXPECT_THAT(told("/nowhere/libnvrtc.so"), testing::HasSubstr("No such file or directory."));
+  EXPECT_EQ(told("libm.so.6"),
+            "NVRTC, which compiles CUDA kernels, is missing: 'libm.so.6' is another library.");
+  kept.empty() ? unsetenv("HALYARD_NVRTC_LIBRARY")
+               : setenv("HALYARD_NVRTC_LIBRARY", kept.c_str(), 1);
+}
+
 }  // namespace
 }  // namespace halyard

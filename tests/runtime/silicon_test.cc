@@ -29,5 +29,18 @@ TEST(LeaveOutSeen, OneChipIsTakenOnce) {
   EXPECT_EQ(devices[8].left_out, "software");
 }
 
+TEST(ClosedDevices, TheNextWayToTheChipTakesThePlace) {
+  ClosedDevices closed;
+  const auto same_as = [](const std::string& path) {
+    return hal::DeviceInfo{"vulkan:0", "GPU", "aa-1", "it is the same silicon as '" + path + "'"};
+  };
+  EXPECT_FALSE(closed.AreReplacedBy(same_as("cuda:0")));
+  closed.Add("cuda:0");
+  EXPECT_FALSE(closed.AreReplacedBy(same_as("cuda:1")));
+  EXPECT_FALSE(closed.AreReplacedBy({"vulkan:1", "GPU", "aa-1", "it is synthetic"}));
+  EXPECT_TRUE(closed.AreReplacedBy(same_as("cuda:0")));
+  EXPECT_FALSE(closed.AreReplacedBy(same_as("cuda:0")));  // one is enough
+}
+
 }  // namespace
 }  // namespace halyard::runtime

@@ -336,9 +336,8 @@ hy::Device OpenNamed(const hy::Instance& instance, const std::string& path) {
   try {
     return instance.Open(path);
   } catch (const hy::Error& error) {
-    if (error.code() == HY_NOT_FOUND || error.code() == HY_UNAVAILABLE)
-      throw MissingDevice(error.what());
-    if (error.code() != HY_INVALID_ARGUMENT) throw;
+    // Not there, or full, or in another process's hands, or broken.
+    if (error.code() != HY_INVALID_ARGUMENT) throw MissingDevice(error.what());
     throw CommandError(kWrongUsage, "device '" + Excerpt(path) + "': " + error.what());
   }
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <set>
 
 #include "base/excerpt.h"
@@ -76,11 +77,14 @@ Json LinksJson(const std::vector<hy::Device>& devices) {
   return links;
 }
 
-std::vector<hy::Device> OpenAsked(const hy::Instance& instance, const DevicesArguments& options) {
+// Those that are named, or all; of all, one that does not open leaves its reason, by its path.
+std::vector<hy::Device> OpenAsked(const hy::Instance& instance, const DevicesArguments& options,
+                                  std::map<std::string, std::string>* closed) {
   std::vector<std::string> paths = ItemsOf(options.devices);
   if (std::count(paths.begin(), paths.end(), "") > 0)
     throw CommandError(kWrongUsage, "DEVICE has nothing on one side of a comma");
-  if (paths.empty()) {
+  const bool takes_all = paths.empty();
+  if (takes_all) {
     for (const hy_device_info& info : instance.Devices()) paths.push_back(hy::ToString(info.path));
   }
   std::vector<hy::Device> devices;
@@ -88,21 +92,33 @@ std::vector<hy::Device> OpenAsked(const hy::Instance& instance, const DevicesArg
   for (const std::string& path : paths) {
     const bool has_number = path.find(':') != std::string::npos;
     if (!seen.insert(has_number ? path : path + ":0").second) continue;  // given twice
-    devices.push_back(OpenNamed(instance, path));
+    try {
+      devices.push_back(OpenNamed(instance, path));
+    } catch (const MissingDevice& error) {
+      if (!takes_all) throw;
+      (*closed)[path] = error.what();
+    }
   }
   return devices;
 }
 
 // Everything that the command knows, in the form of docs/devices.schema.json.
 Json CollectReport(const hy::Instance& instance, const std::vector<hy::Device>& devices,
+                   const std::map<std::string, std::string>& closed,
                    const DevicesArguments& options) {
   Json json;
   json["format"] = kDevicesFormat;
   json["drivers"] = Json::array();
   for (const hy_driver_info& driver : instance.Drivers()) {
-    json["drivers"].push_back({{"name", hy::ToString(driver.name)},
+    const std::string name = hy::ToString(driver.name);
+    std::string reason = hy::ToString(driver.reason);
+    for (const auto& [path, why] : closed) {
+      if (!path.starts_with(name + ":")) continue;
+      reason += (reason.empty() ? "'" : " '") + path + "' cannot be used: " + why;
+    }
+    json["drivers"].push_back({{"name", name},
                                {"status", hy::ToString(hy_result_name(driver.status))},
-                               {"reason", hy::ToString(driver.reason)},
+                               {"reason", reason},
                                {"devices", driver.device_count}});
   }
   json["devices"] = Json::array();
@@ -227,8 +243,9 @@ int Devices(const DevicesArguments& options, const CLI::App& command) {
   CheckWritable(outputs);
   const hy::Instance instance = MakeInstance(false, false);
   if (!options.why_missing.empty()) return WhyMissing(instance, options.why_missing);
-  const std::vector<hy::Device> devices = OpenAsked(instance, options);
-  const Json report = CollectReport(instance, devices, options);
+  std::map<std::string, std::string> closed;
+  const std::vector<hy::Device> devices = OpenAsked(instance, options, &closed);
+  const Json report = CollectReport(instance, devices, closed, options);
   bool is_written = true;
   if (!options.svg.empty()) {
     Json drawn = report;

@@ -74,25 +74,17 @@ class Program {
 
 namespace internal {
 
-std::vector<std::string> NvrtcCandidates() {
-  const std::string named = EnvString(EnvVar::kNvrtcLibrary);
-  if (!named.empty()) return {named};
-  constexpr std::string_view kVersions[] = {"13", "12"};
-  return NvidiaLibraryCandidates("libnvrtc", kVersions);
-}
-
 Result<NvrtcApi> LoadNvrtc(const std::vector<std::string>& candidates) {
-  Result<DynamicLibrary> library = DynamicLibrary::OpenFirst(candidates);
-  if (!library.ok()) {
-    return Unavailable(
-        "NVRTC, which compiles CUDA kernels, was not found; install it, or name it in "
-        "HALYARD_NVRTC_LIBRARY. Tried: {}.",
-        fmt::join(candidates, ", "));
-  }
+  HY_ASSIGN(const DynamicLibrary library, OpenNvrtcLibrary(candidates));
   NvrtcApi api;
   const auto find = [&](auto* function, const char* name) -> Status {
-    HY_ASSIGN(void* address, library->FindSymbol(name));
-    *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(address);
+    const Result<void*> address = library.FindSymbol(name);
+    if (!address.ok()) {
+      return Unavailable(
+          "NVRTC, which compiles CUDA kernels, is missing: '{}' has no function '{}'.",
+          library.path(), name);
+    }
+    *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(*address);
     return OkStatus();
   };
   HY_TRY(find(&api.version, "nvrtcVersion"));
@@ -121,7 +113,7 @@ Result<const NvrtcApi*> OpenNvrtc() {
   static const NvrtcApi* loaded = nullptr;
   const std::lock_guard<std::mutex> lock(*mutex);
   if (loaded == nullptr) {
-    HY_ASSIGN(NvrtcApi api, internal::LoadNvrtc(internal::NvrtcCandidates()));
+    HY_ASSIGN(NvrtcApi api, internal::LoadNvrtc(NvrtcCandidates()));
     loaded = new NvrtcApi(api);
   }
   return loaded;

@@ -33,13 +33,12 @@ struct NvrtcApi {
 Result<const NvrtcApi*> OpenNvrtc();
 
 // Compiles one translation unit for a compute capability (90: 9.0). `name` goes into errors.
-// INTERNAL with the first lines of the log, OUT_OF_MEMORY when there is none to compile in. May be called from several threads at once.
+// INTERNAL with the first lines of the log, OUT_OF_MEMORY when there is none to compile in. May be
+// called from several threads at once.
 Result<std::vector<uint8_t>> CompileCubin(const std::string& name, const std::string& source,
                                           int32_t compute_capability);
 
 namespace internal {
-// The files and sonames that OpenNvrtc tries, in order.
-std::vector<std::string> NvrtcCandidates();
 // The first of them that opens and has every function.
 Result<NvrtcApi> LoadNvrtc(const std::vector<std::string>& candidates);
 }  // namespace internal

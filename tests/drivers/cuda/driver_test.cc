@@ -2,6 +2,8 @@
 // What the CUDA driver says when something is missing, and what it tells of a device.
 #include "drivers/cuda/driver.h"
 
+#include <fstream>
+
 #include "tests/drivers/cuda/fake_cuda.h"
 
 namespace halyard::drivers::cuda {
@@ -41,6 +43,35 @@ TEST_F(FakeCudaTest, DevicesAreCountedAndNumbered) {
   EXPECT_FAILS(driver->CreateDevice(0, {&unknown, 1}), kInvalidArgument,
                "no option 'colour'; it has: compute_queues, copy_queues");
   EXPECT_FAILS(driver->CreateDevice(0, {&large, 1}), kInvalidArgument, "from 1 to 64");
+}
+
+TEST_F(FakeCudaTest, DevicesThatCannotBeUsedAreSkippedWithTheReason) {
+  Ref<hal::Driver> driver = OpenCudaDriver().value();
+  const std::string path = testing::TempDir() + "/odd_device.txt";
+  const auto answers = [&](const std::string& text) {
+    std::ofstream(path) << "cuDeviceGetName = Old one\n" << text;
+    fake_.play(path.c_str());
+  };
+  const auto expect_skipped = [&](const std::string& reason) {
+    auto devices = driver->EnumerateDevices();
+    ASSERT_OK(devices);
+    EXPECT_TRUE(devices->empty());
+    EXPECT_EQ(driver->SkippedDevices(), std::vector<std::string>{reason});
+    EXPECT_FAILS(driver->CreateDevice(0, {}), kUnavailable, reason);
+  };
+  answers("cuDeviceGetAttribute 75 = 7\ncuDeviceGetAttribute 76 = 0\n");
+  expect_skipped("'Old one' (cuda:0) has compute capability 7.0; Halyard needs 7.5 or newer.");
+  answers(
+      "cuDeviceGetAttribute 75 = 9\ncuDeviceGetAttribute 76 = 0\ncuDeviceGetAttribute 20 = 2\n");
+  expect_skipped("'Old one' (cuda:0) is in compute mode 'prohibited'; `nvidia-smi -c 0` ends it.");
+  answers("cuDeviceGetAttribute 75 = 7\ncuDeviceGetAttribute 76 = 5\n");
+  EXPECT_EQ(driver->EnumerateDevices()->size(), 1u);
+  EXPECT_TRUE(driver->SkippedDevices().empty());
+  fake_.play("");
+  fake_.set_device_count(0);
+  EXPECT_TRUE(driver->EnumerateDevices()->empty());
+  EXPECT_EQ(driver->SkippedDevices(),
+            std::vector<std::string>{"Library '" HALYARD_FAKE_LIBCUDA "' shows no GPU."});
 }
 
 TEST_F(FakeCudaTest, CapabilitiesHaveSources) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The knobs of the stand-in for libcuda. Tests find these functions in the library by name; the
 // environment sets the same: FAKE_CUDA_DEVICES, FAKE_CUDA_CAPABILITY, FAKE_CUDA_VERSION,
-// FAKE_CUDA_DELAY_US and FAKE_CUDA_FAIL=FUNCTION:N:ERROR.
+// FAKE_CUDA_DELAY_US and FAKE_CUDA_FAIL=FUNCTION:N:ERROR. FAKE_CUDA_TAKES_CUBIN=1: the driver takes
+// it for a real one, which CUBIN is compiled for; there it ends, because it loads none.
 #pragma once
 
 extern "C" {

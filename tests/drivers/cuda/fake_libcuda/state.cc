@@ -166,4 +166,6 @@ FAKE_API void fake_cuda_hold_streams(int is_held) {
 }
 
 // Says that modules are Kernel IR (see CudaApi::halyard_takes_kernel_ir).
-FAKE_API int halyard_takes_kernel_ir() { return 1; }
+FAKE_API int halyard_takes_kernel_ir() {
+  return halyard::fake_cuda::EnvNumber("FAKE_CUDA_TAKES_CUBIN", 0) == 0;
+}
