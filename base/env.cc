@@ -231,6 +231,37 @@ std::string EnvVulkanDriverFiles() {
   return {};
 }
 
+std::vector<std::string> EnvVulkanDriverPlaces() {
+  std::vector<std::string> places;
+  const auto add = [&](std::string_view list, std::string_view below) {
+    for (size_t end = 0; !list.empty(); list.remove_prefix(std::min(end + 1, list.size()))) {
+      end = std::min(list.find(':'), list.size());
+      if (end > 0) places.push_back(fmt::format("{}{}", list.substr(0, end), below));
+    }
+  };
+  const auto value_of = [](const char* name, const char* otherwise) -> std::string {
+    const char* value = std::getenv(name);
+    return value && *value ? value : otherwise;
+  };
+  bool is_named = false;
+  for (const char* name : {"VK_DRIVER_FILES", "VK_ICD_FILENAMES"}) {
+    const char* files = is_named ? nullptr : std::getenv(name);
+    if (files) add(files, "");
+    is_named = is_named || files;
+  }
+  if (!is_named) {
+    const std::string home = value_of("HOME", "/nonexistent");
+    for (const std::string& folders : {value_of("XDG_CONFIG_HOME", (home + "/.config").c_str()),
+                                       value_of("XDG_CONFIG_DIRS", "/etc/xdg"), std::string("/etc"),
+                                       value_of("XDG_DATA_HOME", (home + "/.local/share").c_str()),
+                                       value_of("XDG_DATA_DIRS", "/usr/local/share:/usr/share")}) {
+      add(folders, "/vulkan/icd.d");
+    }
+  }
+  add(value_of("VK_ADD_DRIVER_FILES", ""), "");
+  return places;
+}
+
 std::vector<std::string> EnvPythonFolders() {
   std::vector<std::string> folders;
   const auto add = [&](std::string folder) {

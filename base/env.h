@@ -66,6 +66,9 @@ std::string EnvDefaultCacheFolder();
 // The variable by which the user names drivers to the Vulkan loader, and its value:
 // "VK_DRIVER_FILES='/x.json'"; an empty value counts, as for the loader. Empty: none is set.
 std::string EnvVulkanDriverFiles();
+// The driver files that the Vulkan loader reads, and folders of such files: those that the user
+// names, else the system's and the user's own folders.
+std::vector<std::string> EnvVulkanDriverPlaces();
 
 // Folders below which Python packages of this user lie in lib/python3.*/site-packages:
 // `$VIRTUAL_ENV`, that whose bin/python3 is the first on `$PATH` (the Python of a virtual

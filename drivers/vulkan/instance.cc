@@ -8,6 +8,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "drivers/vulkan/manifests.h"
 
 namespace halyard::drivers::vulkan {
 namespace {
@@ -100,16 +101,19 @@ Status VulkanInstance::Create() {
     info.ppEnabledExtensionNames = &extension;
     info.pNext = &messenger;
   }
+  HY_TRY(CheckManifests());
   VkResult result = vkCreateInstance(&info, nullptr, &handle_);
   if (result != VK_SUCCESS) {
     // What the user named is the likeliest cause, whatever the answer is: an old loader calls a
     // torn manifest a lack of memory.
     std::string named = EnvVulkanDriverFiles();
     if (!named.empty()) named = " with " + named;
+    std::string problems;
+    for (const std::string& problem : ManifestProblems()) problems += " " + problem;
     return Unavailable(
-        "The Vulkan loader {}{}: vkCreateInstance answered {}.",
+        "The Vulkan loader {}{}: vkCreateInstance answered {}.{}",
         result == VK_ERROR_INCOMPATIBLE_DRIVER ? "found no working driver" : "cannot start", named,
-        FormatVkResult(result));
+        FormatVkResult(result), problems);
   }
   volkLoadInstanceOnly(handle_);
   if (is_validated) {
@@ -125,7 +129,12 @@ Status VulkanInstance::Enumerate() {
   uint32_t count = 0;
   VkResult result = vkEnumeratePhysicalDevices(handle_, &count, nullptr);
   // A driver without a device, such as a GPU's on a machine that has none.
-  if (result == VK_ERROR_INITIALIZATION_FAILED) return OkStatus();
+  if (result == VK_ERROR_INITIALIZATION_FAILED || (result == VK_SUCCESS && count == 0)) {
+    const std::string named = EnvVulkanDriverFiles();
+    skipped_.push_back(fmt::format("The Vulkan loader shows no device{}{}.",
+                                   named.empty() ? "" : " with ", named));
+    return OkStatus();
+  }
   HY_TRY(StatusFromVk(result, "vkEnumeratePhysicalDevices"));
   std::vector<VkPhysicalDevice> handles(count);
   HY_TRY(StatusFromVk(vkEnumeratePhysicalDevices(handle_, &count, handles.data()),

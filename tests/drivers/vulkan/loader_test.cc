@@ -2,8 +2,10 @@
 // Machines on which Vulkan is broken: a precise reason, no crash. Each case runs in a process of
 // its own, because the environment is read once.
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
+#include "drivers/vulkan/manifests.h"
 #include "tests/drivers/vulkan/vulkan_fixture.h"
 
 namespace halyard::drivers::vulkan {
@@ -14,8 +16,9 @@ class VulkanLoaderTest : public testing::Test {
   void SetUp() override { testing::GTEST_FLAG(death_test_style) = "threadsafe"; }
 
   // Opens the driver with only `manifest` for drivers, and ends the process: 0 when the answer is
-  // UNAVAILABLE, contains `part` and names the variable with its value.
-  static void OpenAndExit(const std::string& manifest, const std::string& part) {
+  // UNAVAILABLE, contains both parts and the manifest's name.
+  static void OpenAndExit(const std::string& manifest, const std::string& part,
+                          const std::string& reason = "") {
     setenv("VK_DRIVER_FILES", manifest.c_str(), 1);
     setenv("VK_ICD_FILENAMES", manifest.c_str(), 1);
     Result<Ref<hal::Driver>> driver = OpenVulkanDriver();
@@ -23,13 +26,15 @@ class VulkanLoaderTest : public testing::Test {
     const std::string message(driver.status().message());
     bool is_right = driver.status().code() == StatusCode::kUnavailable &&
                     message.find(part) != std::string::npos &&
-                    message.find("with VK_DRIVER_FILES='" + manifest + "'") != std::string::npos;
+                    message.find(reason) != std::string::npos &&
+                    message.find("'" + manifest + "'") != std::string::npos;
     std::exit(is_right ? 0 : 1);
   }
 };
 
 TEST_F(VulkanLoaderTest, NoManifest) {
-  EXPECT_EXIT(OpenAndExit("/nonexistent/icd.json", "found no working driver"),
+  EXPECT_EXIT(OpenAndExit("/nonexistent/icd.json", "found no working driver",
+                          "with VK_DRIVER_FILES='/nonexistent/icd.json'"),
               testing::ExitedWithCode(0), "");
 }
 
@@ -41,13 +46,67 @@ TEST_F(VulkanLoaderTest, ManifestOfAMissingLibrary) {
   const std::string path = testing::TempDir() + "missing_icd.json";
   std::ofstream(path) << R"({"file_format_version": "1.0.0", "ICD": {
     "library_path": "/nonexistent/libvulkan_none.so", "api_version": "1.3.0"}})";
-  EXPECT_EXIT(OpenAndExit(path, "found no working driver"), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(OpenAndExit(path, "found no working driver",
+                          "'" + path +
+                              "': Library '/nonexistent/libvulkan_none.so' cannot be "
+                              "opened: cannot open shared object file"),
+              testing::ExitedWithCode(0), "");
+}
+
+TEST_F(VulkanLoaderTest, ManifestOfAnotherLibrary) {
+  const std::string path = testing::TempDir() + "other_icd.json";
+  std::ofstream(path) << R"({"file_format_version": "1.0.0", "ICD": {
+    "library_path": "libm.so.6", "api_version": "1.3.0"}})";
+  EXPECT_EXIT(
+      OpenAndExit(path, "found no working driver", "Library 'libm.so.6' is no driver of Vulkan."),
+      testing::ExitedWithCode(0), "");
+}
+
+// Debian 12's loader dies of the first two, in a file that is named and in a folder.
+TEST_F(VulkanLoaderTest, ManifestsThatTheLoaderDiesOf) {
+  const std::string path = testing::TempDir() + "deadly_icd.json";
+  std::ofstream(path) << R"({"file_format_version": "1.0.0", "ICD": {
+    "library_path": 5, "api_version": "1.3.0"}})";
+  EXPECT_EXIT(OpenAndExit(path, "its 'library_path' is no text", "not started"),
+              testing::ExitedWithCode(0), "");
+  std::ofstream(path) << R"({"file_format_version": "1.0.0", "ICD": ["/a"]})";
+  EXPECT_EXIT(OpenAndExit(path, "its 'ICD' is no object"), testing::ExitedWithCode(0), "");
+  std::ofstream(path) << std::string(200000, '[');
+  EXPECT_EXIT(OpenAndExit(path, "nested too deeply"), testing::ExitedWithCode(0), "");
+  const std::string folder = testing::TempDir() + "deadly_icd.d";
+  std::filesystem::create_directories(folder);
+  std::filesystem::rename(path, folder + "/one.json");
+  EXPECT_EXIT(
+      {
+        setenv("VK_DRIVER_FILES", folder.c_str(), 1);
+        const Status status = OpenVulkanDriver().status();
+        std::exit(status.message().find("/one.json' of Vulkan is broken") == std::string::npos);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST(VulkanManifest, IsReadAsWhatItIs) {
+  const Manifest whole = ReadManifest(
+      R"( {"a": [1, {"library_path": 7}, "x\"}"], "b": null, "ICD": {"api_version": "1.3.0",
+      "library_path": "libx.so", "is_portability_driver": false}} )");
+  EXPECT_EQ(whole.why_broken, "");
+  EXPECT_EQ(whole.library, "libx.so");
+  for (const char* text : {"", "{", "{\"ICD\": {\"library_path\": \"a\"}", "{} {}", "\"a", "{1: 2}",
+                           "{\"a\" 1}", "[1,]", "text \xff"}) {
+    EXPECT_EQ(ReadManifest(text).why_broken, "it is no JSON") << text;
+    EXPECT_FALSE(ReadManifest(text).is_deadly) << text;
+  }
+  for (const char* text : {"{}", "[]", "5", "{\"ICD\": {}}"}) {
+    EXPECT_EQ(ReadManifest(text).why_broken, "it names no library") << text;
+  }
+  EXPECT_TRUE(ReadManifest("{\"ICD\": {\"library_path\": null").is_deadly);
 }
 
 TEST_F(VulkanLoaderTest, ManifestThatIsNoJson) {
   const std::string path = testing::TempDir() + "torn_icd.json";
   std::ofstream(path) << "{\"file_format_version\": ";
-  EXPECT_EXIT(OpenAndExit(path, "vkCreateInstance answered"), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(OpenAndExit(path, "vkCreateInstance answered", "is broken: it is no JSON."),
+              testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
