@@ -47,20 +47,39 @@ struct Way {
 };
 
 Status ProbeWay(Prober& prober, const Way& way, int64_t largest) {
+  if (!prober.LastsForOne()) {
+    prober.LeaveOutLate();
+    return OkStatus();
+  }
   Result<bool> is_whole = false;
   {
+    // A short probe begins small, so that no copy begins that would not end in its time.
     const int64_t verified = std::min(largest, kVerified);
-    Status status = way.copy(verified);
-    if (status.ok()) is_whole = way.verify(verified);
-    if (status.ok()) status = is_whole.status();
+    int64_t bytes = prober.options().is_short ? std::min(kSmallest, verified) : verified;
+    Status status;
+    while (true) {
+      const double start = prober.Now();
+      status = way.copy(bytes);
+      if (status.ok()) is_whole = way.verify(bytes);
+      if (status.ok()) status = is_whole.status();
+      if (!status.ok() || !*is_whole || bytes == verified) break;
+      if (kStep * (prober.Now() - start) > prober.SecondsLeft()) {
+        prober.LeaveOutLate();
+        largest = bytes;
+        break;
+      }
+      bytes = std::min(bytes * kStep, verified);
+    }
     if (!status.ok()) return prober.Note(fmt::format("copy {} -> {}", way.from, way.to), status);
     if (!*is_whole) {
       return prober.Note(fmt::format("copy {} -> {}", way.from, way.to),
                          DataLoss("{} bytes arrive changed; the way is not measured.", verified));
     }
   }
+  double least_seconds = 0;  // of a reading: one that does not count, and one
   for (int64_t bytes = kSmallest; bytes <= largest; bytes *= kStep) {
-    if (!prober.Begins(fmt::format("copy {} -> {}, {} KiB", way.from, way.to, bytes >> 10))) break;
+    const std::string what = fmt::format("copy {} -> {}, {} KiB", way.from, way.to, bytes >> 10);
+    if (!prober.Begins(what, least_seconds)) break;
     const auto operation = [&]() -> Result<double> {
       const Clock::time_point start = Clock::now();
       HY_TRY(way.copy(bytes));
@@ -69,8 +88,9 @@ Status ProbeWay(Prober& prober, const Way& way, int64_t largest) {
     SampleOptions sampling;
     sampling.seconds = prober.options().is_short ? 0.005 : 0.02;
     sampling.precision = 0.01;
-    auto seconds = Sample(operation, sampling);
+    auto seconds = Sample(operation, prober.Limited(sampling));
     if (!seconds.ok()) return prober.Note("copy", seconds.status());
+    if (prober.options().is_short) least_seconds = 2 * kStep * seconds->best;
     Reading reading;
     reading.kind = ReadingKind::kCopy;
     reading.from = way.from;
@@ -193,6 +213,10 @@ Status ProbeCopies(Prober& prober) {
 }
 
 Status ProbeLink(Prober& prober, hal::Device& target) {
+  if (prober.IsOver()) {
+    prober.LeaveOutLate();
+    return OkStatus();
+  }
   hal::Device& source = prober.device();
   HY_ASSIGN(const hal::LinkInfo link, source.LinkTo(target));
   const int64_t largest = std::min<int64_t>(LargestFor(prober, 8), 64 << 20);

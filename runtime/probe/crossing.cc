@@ -43,7 +43,7 @@ std::string AlternatingGraph() {
   return text + "}\n";
 }
 
-Result<TrialRun> CompileFor(const std::vector<Ref<hal::Device>>& devices,
+Result<TrialRun> CompileFor(const Prober& prober, const std::vector<Ref<hal::Device>>& devices,
                             const std::string& graph) {
   HY_ASSIGN(const CompilerTable* compiler, OpenCompilerLibrary());
   CompileRequest request;
@@ -54,12 +54,16 @@ Result<TrialRun> CompileFor(const std::vector<Ref<hal::Device>>& devices,
   }
   request.options.allow_fallback = false;
   request.options.tune = false;
+  request.should_stop = [&] { return prober.SecondsLeft() <= 0; };
   if (devices.size() > 1) {
     request.options.placement.affinities = {
         {"here_*", std::string(devices[0]->path()), place::Strength::kRequire},
         {"there_*", std::string(devices[1]->path()), place::Strength::kRequire}};
   }
-  HY_ASSIGN(CompileResult compiled, compiler->compile(request));
+  auto result = compiler->compile(request);
+  if (!result.ok() && request.should_stop())
+    return DeadlineExceeded("The time was over before the program was compiled.");
+  HY_ASSIGN(CompileResult compiled, std::move(result));
   HY_TRY(program::Verify(compiled.program));
   std::vector<Ref<hal::Device>> used;
   for (const program::Device& wanted : compiled.program.devices) {
@@ -84,8 +88,8 @@ size_t CountTransfers(const program::Program& program) {
 
 Result<Reading> TimeCrossing(Prober& prober, const Ref<hal::Device>& other) {
   const std::string graph = AlternatingGraph();
-  HY_ASSIGN(TrialRun both, CompileFor({prober.device_ref(), other}, graph));
-  HY_ASSIGN(TrialRun alone, CompileFor({prober.device_ref()}, graph));
+  HY_ASSIGN(TrialRun both, CompileFor(prober, {prober.device_ref(), other}, graph));
+  HY_ASSIGN(TrialRun alone, CompileFor(prober, {prober.device_ref()}, graph));
   const size_t crossings = CountTransfers(both.program()->program());
   if (crossings != 2 * kVisits) {
     return FailedPrecondition("The program has {} transfers; {} are needed.", crossings,

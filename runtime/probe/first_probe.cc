@@ -46,12 +46,19 @@ std::string ProbeAtFirstUse(const FirstProbeJob& job) {
   if (!report.ok() || (job.should_stop && job.should_stop())) return "";
   if (!StoreProbes(job.cache_folder, *report).ok()) return "";
   double seconds = 0;
-  for (const DeviceProbe& probe : report->devices) seconds += probe.seconds;
+  std::string late;  // what the time did not last for; no short probe has bandwidth and products
+  for (const DeviceProbe& probe : report->devices) {
+    seconds += probe.seconds;
+    const uint32_t parts = probe.lacks & ~uint32_t{kBandwidth | kProducts};
+    if (parts == 0) continue;
+    late += fmt::format("{}{} of '{}'", late.empty() ? "" : ", ", FormatParts(parts), probe.path);
+  }
+  if (!late.empty()) late = fmt::format(" It did not last for all: {}.", late);
   return fmt::format(
       "{} had no probe and {} measured for {:.1f} s, once; `halyard devices --probe` measures "
       "more, and "
-      "HALYARD_FIRST_PROBE_MS=0 nothing.",
-      fmt::join(names, ", "), names.size() == 1 ? "was" : "were", seconds);
+      "HALYARD_FIRST_PROBE_MS=0 nothing.{}",
+      fmt::join(names, ", "), names.size() == 1 ? "was" : "were", seconds, late);
 }
 
 }  // namespace halyard::runtime

@@ -24,7 +24,8 @@ struct FirstProbeJob {
 
 // What was measured, as a sentence; empty: nothing was, because there are fewer than two devices,
 // because all have a probe, because the store cannot be read (a damaged one is for the user to
-// see), or because the time is 0. A reading that has begun is ended, so it may take longer by one.
+// see), or because the time is 0. It names what the time did not last for. An operation that has
+// begun is ended, so it may take longer by one run of a kernel that nobody has seen before.
 // Never fails: what is not measured is a default. Blocks; of several threads one after the other.
 std::string ProbeAtFirstUse(const FirstProbeJob& job);
 

@@ -45,7 +45,7 @@ constexpr InterpretedOp kInterpretedOps[] = {
      1, 2, 8, 8, 1},
 };
 
-Result<Reading> TimeInterpreted(const InterpretedOp& op, int64_t rows) {
+Result<Reading> TimeInterpreted(const Prober& prober, const InterpretedOp& op, int64_t rows) {
   const std::string text = fmt::format(fmt::runtime(op.text), rows);
   const int64_t width = BitWidth(op.dtype) / 8;
   std::mt19937 random(1);
@@ -79,7 +79,7 @@ Result<Reading> TimeInterpreted(const InterpretedOp& op, int64_t rows) {
                                        std::chrono::steady_clock::now() - start;
                                    return taken.count();
                                  },
-                                 sampling));
+                                 prober.Limited(sampling)));
   reading.kind = ReadingKind::kInterpreted;
   reading.op_class = place::FormatOpClass(op.op_class);
   reading.dtype = FormatDType(op.dtype);
@@ -98,7 +98,7 @@ Status ProbeInterpreter(Prober& prober) {
       const std::string what =
           fmt::format("interpreted {} of {} rows", place::FormatOpClass(op.op_class), rows);
       if (!prober.Begins(what)) continue;
-      auto reading = TimeInterpreted(op, rows);
+      auto reading = TimeInterpreted(prober, op, rows);
       if (!reading.ok()) {
         HY_TRY(prober.Note(what, reading.status()));
         continue;

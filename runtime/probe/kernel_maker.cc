@@ -60,7 +60,7 @@ void KernelMaker::Serve() {
   while (!is_stopped_ && next_ < begun_.size()) {
     Compiled& mine = begun_[next_++];
     lock.unlock();
-    auto result = CatchAll([&] { return Compile(mine.job); });
+    auto result = CatchAll([&] { return Compile(mine.job, {}); });
     lock.lock();
     mine.result = std::move(result);
     mine.is_done = true;
@@ -83,7 +83,8 @@ void KernelMaker::AwaitAll() {
   seconds_ += SecondsFrom(start);
 }
 
-Result<CompileResult> KernelMaker::Compile(const KernelJob& job) {
+Result<CompileResult> KernelMaker::Compile(const KernelJob& job,
+                                           const std::function<bool()>& is_late) {
   const Clock::time_point start = Clock::now();
   HY_ASSIGN(const CompilerTable* compiler, OpenCompilerLibrary());
   const std::string text = job.graph();
@@ -97,10 +98,12 @@ Result<CompileResult> KernelMaker::Compile(const KernelJob& job) {
   request.options.tune = job.tune;
   request.options.most_raced = kMostRaced;
   request.options.vendor_libraries = job.vendor_libraries;
-  request.should_stop = [this] { return is_stopped_.load(); };
+  request.should_stop = [this, &is_late] { return is_stopped_.load() || (is_late && is_late()); };
   HalMeasurer measurer({device_}, cache_, request.should_stop, {turn_});
   if (job.tune) request.measurer = &measurer;
   auto compiled = compiler->compile(request);
+  if (!compiled.ok() && is_late && is_late() && !is_stopped_)
+    return DeadlineExceeded("The time was over before the kernel was compiled.");
   HY_LOG(kInfo, "probe of {}: {} compiled in {:.3f} s, of which races of {} candidates took {:.3f}",
          device_->path(), job.what, SecondsFrom(start), measurer.candidate_count(),
          measurer.seconds());
@@ -114,12 +117,12 @@ Result<std::unique_ptr<KernelRun>> KernelMaker::Make(const KernelJob& job) {
       return compiled.job.what == job.what;
     });
     if (found == begun_.end()) {
-      HY_ASSIGN(CompileResult compiled, Compile(job));
+      HY_ASSIGN(CompileResult compiled, Compile(job, is_late_));
       return KernelRun::Make(device_, std::move(compiled.program), turn_);
     }
     std::unique_lock lock(mutex_);
     if (!Await(lock, [&] { return found->is_done; }))
-      return Aborted("The time was over before the kernel was compiled.");
+      return DeadlineExceeded("The time was over before the kernel was compiled.");
     auto result = std::move(found->result);
     lock.unlock();
     HY_ASSIGN(CompileResult compiled, std::move(result));

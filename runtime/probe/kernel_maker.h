@@ -34,14 +34,16 @@ class KernelMaker {
   KernelMaker(Ref<hal::Device> device, std::shared_ptr<Cache> cache);
   ~KernelMaker();  // stops what is under way
 
+  // Compiling on the caller's thread ends when this says true, on whatever thread; may be empty.
+  void EndWhen(std::function<bool()> is_late) { is_late_ = std::move(is_late); }
   // Begins to compile them, in their order, on so many threads. Once. Who waits for them asks
   // `is_over`, on its own thread, and waits no longer when it says true; may be empty.
   void Begin(std::vector<KernelJob> jobs, size_t threads, std::function<bool()> is_over);
   // Until all of them are compiled and every thread rests.
   void AwaitAll();
   // Compiles the job, unless that was begun, and puts its operands into the device's memory. Each
-  // job once. Fails as compiling and KernelRun::Make do; ABORTED when the wait is over. Not to be
-  // called by who holds the turn.
+  // job once. Fails as compiling and KernelRun::Make do; DEADLINE_EXCEEDED when the time is over.
+  // Not to be called by who holds the turn.
   Result<std::unique_ptr<KernelRun>> Make(const KernelJob& job);
 
   const std::shared_ptr<DeviceTurn>& turn() const { return turn_; }
@@ -54,7 +56,8 @@ class KernelMaker {
     bool is_done = false;
     Result<CompileResult> result = Aborted("Nothing has compiled it.");
   };
-  Result<CompileResult> Compile(const KernelJob& job);
+  // `is_late` ends it; may be empty.
+  Result<CompileResult> Compile(const KernelJob& job, const std::function<bool()>& is_late);
   void Serve();
   // Whether `is_there` came true before the wait was over. It is called under the lock.
   bool Await(std::unique_lock<std::mutex>& lock, const std::function<bool()>& is_there);
@@ -66,7 +69,7 @@ class KernelMaker {
   std::condition_variable changed_;
   std::vector<Compiled> begun_;  // its length is set by Begin; under mutex_, as what follows
   size_t next_ = 0, done_ = 0;
-  std::function<bool()> is_over_;
+  std::function<bool()> is_over_, is_late_;
   std::atomic<bool> is_stopped_ = false;
   double seconds_ = 0;
   std::vector<std::thread> threads_;

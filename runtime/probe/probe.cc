@@ -47,7 +47,7 @@ Prober::Prober(Ref<hal::Device> device, const ProbeOptions& options, double shar
       options_(options),
       share_begin_(share_begin),
       share_end_(share_end),
-      start_(std::chrono::steady_clock::now()),
+      start_(Now()),
       kernels_(device_, options.cache),
       part_start_(start_) {
   probe_.path = device_->path();
@@ -57,6 +57,25 @@ Prober::Prober(Ref<hal::Device> device, const ProbeOptions& options, double shar
   probe_.is_complete = true;
   probe_.lacks = 0;
   probe_.is_first_use = options_.is_short;
+  kernels_.EndWhen([this] { return SecondsLeft() <= 0; });
+}
+
+double Prober::Now() const {
+  if (options_.now) return options_.now();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double Prober::SecondsLeft() const { return start_ + options_.seconds_per_device - Now(); }
+
+SampleOptions Prober::Limited(SampleOptions sampling) const {
+  sampling.seconds_left = SecondsLeft();
+  sampling.now = options_.now;
+  return sampling;
+}
+
+void Prober::LeaveOutLate() {
+  ++left_out_;
+  CutShort(part_);
 }
 
 bool Prober::is_host() const {
@@ -85,28 +104,31 @@ void Prober::CutShort(uint32_t parts) {
 }
 
 bool Prober::IsOver() const {
-  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
-  return (options_.should_stop && options_.should_stop()) ||
-         passed.count() > options_.seconds_per_device;
+  return (options_.should_stop && options_.should_stop()) || SecondsLeft() < 0;
 }
 
-bool Prober::Begins(std::string_view what) {
+bool Prober::Begins(std::string_view what, double least_seconds) {
   if (is_stopped_ || (options_.should_stop && options_.should_stop())) {
     is_stopped_ = true;
     CutShort(part_);
     return false;
   }
-  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
-  if (passed.count() > options_.seconds_per_device) {
-    ++left_out_;
-    CutShort(part_);
+  const double now = Now(), passed = now - start_;
+  if (reading_start_ >= 0) {
+    const double took = now - reading_start_;
+    shortest_ = shortest_ < 0 ? took : std::min(shortest_, took);
+    reading_start_ = -1;
+  }
+  if (passed + std::max(shortest_, least_seconds) > options_.seconds_per_device) {
+    LeaveOutLate();
     return false;
   }
+  reading_start_ = now;
   if (options_.progress) {
     options_.progress(fmt::format("{}: {}", probe_.path, what),
                       share_begin_ + ShareDone() * (share_end_ - share_begin_));
   }
-  HY_LOG(kInfo, "probe of {}: {:.3f} s: {}", probe_.path, passed.count(), what);
+  HY_LOG(kInfo, "probe of {}: {:.3f} s: {}", probe_.path, passed, what);
   ++part_begun_;
   return true;
 }
@@ -118,14 +140,14 @@ void Prober::Enter(ProbePart part, size_t readings) {
   entered_ |= part;
   part_readings_ = std::max<size_t>(readings, 1);
   part_begun_ = 0;
-  part_start_ = std::chrono::steady_clock::now();
+  part_start_ = Now();
+  reading_start_ = shortest_ = -1;
   part_made_ = kernels_.seconds();
 }
 
 void Prober::EndPart() {
   if (entered_ == 0) return;
-  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - part_start_;
-  probe_.part_times.push_back({part_, passed.count(), kernels_.seconds() - part_made_});
+  probe_.part_times.push_back({part_, Now() - part_start_, kernels_.seconds() - part_made_});
 }
 
 double Prober::ShareDone() const {
@@ -151,7 +173,7 @@ SampleOptions Prober::Sampling(const DeviceTurn::Hold& turn, double seconds) con
   sampling.precision = kPrecision;
   sampling.warm_seconds =
       is_gpu() ? std::max(kLeastWarmSeconds, turn.SecondsToWake(kWarmSeconds)) : kLeastWarmSeconds;
-  return sampling;
+  return Limited(sampling);
 }
 
 void Prober::Add(Reading reading) {
@@ -166,6 +188,10 @@ void Prober::Add(Reading reading) {
 
 Status Prober::Note(std::string_view what, const Status& status) {
   if (status.code() == StatusCode::kDeviceLost) return status;
+  if (status.code() == StatusCode::kDeadlineExceeded) {
+    LeaveOutLate();
+    return OkStatus();
+  }
   if (!IsForGood(status.code())) CutShort(part_);
   probe_.notes.push_back(fmt::format("{}: {}", what, status.message()));
   return OkStatus();
@@ -182,10 +208,11 @@ int64_t Prober::ReadClock() const { return device_->ReadState().clock_hz.ValueOr
 DeviceProbe Prober::Finish() {
   EndPart();
   probe_.after = device_->ReadState();
-  probe_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  probe_.seconds = Now() - start_;
   if (left_out_ > 0) {
-    probe_.notes.push_back(fmt::format("{} readings are left out: the time of {:g} s was over.",
-                                       left_out_, options_.seconds_per_device));
+    probe_.notes.push_back(
+        fmt::format("{} readings are left out: they would not end in the time of {:g} s.",
+                    left_out_, options_.seconds_per_device));
   }
   return std::move(probe_);
 }

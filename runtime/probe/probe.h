@@ -18,9 +18,11 @@
 namespace halyard::runtime {
 
 struct ProbeOptions {
-  double seconds_per_device = 10;  // what has not begun by then is left out, with a note
-  bool with_kernels = true;        // false: copies and latencies that need no compiler
-  bool tune = true;                // race the schedules of matrix products
+  // What would not end by then, by what was seen before, does not begin and is left out, with a
+  // note; compiling ends.
+  double seconds_per_device = 10;
+  bool with_kernels = true;  // false: copies and latencies that need no compiler
+  bool tune = true;          // race the schedules of matrix products
   // Little of everything that placement cannot do without: no first touch of memory, page-locked
   // copies up to 1 MiB, schedules by the model; neither bandwidth nor products.
   bool is_short = false;
@@ -32,6 +34,7 @@ struct ProbeOptions {
   std::function<void(std::string_view what, double done)> progress;
   // Asked before each reading; true ends probing with what there is.
   std::function<bool()> should_stop;
+  std::function<double()> now;  // in seconds; empty: the steady clock
 };
 
 // Measures every device, and copies between those that have memory of their own. A reading that

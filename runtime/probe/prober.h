@@ -3,7 +3,7 @@
 // left, and the wish to stop.
 #pragma once
 
-#include <chrono>
+#include <algorithm>
 
 #include "hal/device.h"
 #include "runtime/probe/kernel_maker.h"
@@ -34,9 +34,17 @@ class Prober {
   DeviceTurn::Hold TakeTurn() { return DeviceTurn::Hold(*kernels_.turn()); }
   // How to sample while `turn` is held: after the clock is up, for `seconds` at most.
   SampleOptions Sampling(const DeviceTurn::Hold& turn, double seconds) const;
-  // Whether to begin the reading `what`: neither stopped nor out of time. Tells the progress. If
-  // not, the part is cut short.
-  bool Begins(std::string_view what);
+  // With no more time than is left.
+  SampleOptions Limited(SampleOptions sampling) const;
+  double SecondsLeft() const;
+  // Whether to begin the reading `what`: not stopped, and the time lasts for the shortest reading
+  // of the part up to now, and for `least_seconds`. Tells the progress. If not, the part is cut
+  // short.
+  bool Begins(std::string_view what, double least_seconds = 0);
+  // Whether the time lasts for the shortest reading of the part up to now.
+  bool LastsForOne() const { return SecondsLeft() >= std::max(shortest_, 0.0); }
+  // A reading of the part is left out because its time is over.
+  void LeaveOutLate();
   bool is_stopped() const { return is_stopped_; }
   // Whether Begins would say no.
   bool IsOver() const;
@@ -47,6 +55,7 @@ class Prober {
   // What ended the probe of this device.
   void End(const Status& status);
   int64_t ReadClock() const;
+  double Now() const;  // in seconds
 
   DeviceProbe Finish();
 
@@ -59,14 +68,16 @@ class Prober {
   const Ref<hal::Device> device_;
   const ProbeOptions& options_;
   const double share_begin_, share_end_;
-  const std::chrono::steady_clock::time_point start_;
+  const double start_;
   DeviceProbe probe_;
   KernelMaker kernels_;
   ProbePart part_ = kLatencies;
   uint32_t entered_ = 0;
   size_t part_readings_ = 1, part_begun_ = 0;
-  std::chrono::steady_clock::time_point part_start_;
-  double part_made_ = 0;  // of kernels().seconds(), before the part
+  double part_start_;
+  double reading_start_ = -1;  // of the reading that was begun last, in this part
+  double shortest_ = -1;       // of those that ended in it
+  double part_made_ = 0;       // of kernels().seconds(), before the part
   bool is_stopped_ = false;
   int64_t left_out_ = 0;
 };

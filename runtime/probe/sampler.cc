@@ -27,18 +27,31 @@ double HalfInterval(std::vector<double> samples) {
 
 Result<Spread> Sample(const std::function<Result<double>()>& operation,
                       const SampleOptions& options) {
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point start = Clock::now();
-  const auto passed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  const auto now = [&] {
+    if (options.now) return options.now();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  };
+  const double begin = now();
+  double start = begin, last = 0;  // how long the operation before took
+  const auto operate = [&]() -> Result<double> {
+    const double before = now();
+    HY_ASSIGN(const double seconds, operation());
+    last = now() - before;
+    return seconds;
+  };
+  const auto is_over = [&] { return now() - begin + last > options.seconds_left; };
+  const auto passed = [&] { return now() - start; };
   do {
-    HY_TRY(operation());
-  } while (passed() < options.warm_seconds);
-  start = Clock::now();
+    HY_TRY(operate());
+  } while (passed() < options.warm_seconds && !is_over());
+  start = now();
   std::vector<double> samples;
   size_t judged = kLeastForSpread;  // with so many, next
   while (static_cast<int>(samples.size()) < options.max_count &&
          (static_cast<int>(samples.size()) < options.min_count || passed() < options.seconds)) {
-    HY_ASSIGN(const double seconds, operation());
+    if (is_over()) break;
+    HY_ASSIGN(const double seconds, operate());
     samples.push_back(seconds);
     if (options.precision <= 0 || samples.size() < judged ||
         static_cast<int>(samples.size()) < options.min_count ||
@@ -47,6 +60,9 @@ Result<Spread> Sample(const std::function<Result<double>()>& operation,
     }
     if (HalfInterval(samples) <= options.precision) break;
     judged = samples.size() + samples.size() / 4 + 1;
+  }
+  if (samples.empty()) {
+    return DeadlineExceeded("One operation takes {:.3g} s; the time that is left is less.", last);
   }
   return Summarize(std::move(samples));
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 
 #include "runtime/probe/reading.h"
 
@@ -17,6 +18,10 @@ struct SampleOptions {
   // median is known that well: half of its 95 % interval, by ranks, over it.
   // 0: nothing ends it so.
   double precision = 0;
+  // No operation begins that would not end by then, if it takes as long as the one before: the
+  // minimum is not reached then, and DEADLINE_EXCEEDED says that nothing was.
+  double seconds_left = std::numeric_limits<double>::infinity();
+  std::function<double()> now;  // in seconds; empty: the steady clock
 };
 
 // `operation` returns the seconds that it took.

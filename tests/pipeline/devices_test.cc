@@ -22,6 +22,7 @@
 #include "runtime/report.h"
 #include "runtime/session.h"
 #include "tests/compiler/ops/op_examples.h"
+#include "tests/hal/forwarding_device.h"
 
 namespace halyard::pipeline {
 namespace {
@@ -557,64 +558,17 @@ TEST(Devices, ASubmissionReturnsWhileAStepInTheMiddleIsHeld) {
   EXPECT_NEAR(got, std::exp(std::fmod(std::tanh(first), 0.25)), 1e-5);
 }
 
-// A device that counts how often the host waits for it; all else is the inner one's.
-class WaitCounter final : public hal::Device {
+class WaitCounter final : public hal::ForwardingDevice {
  public:
   WaitCounter(Ref<hal::Device> inner, std::atomic<int>* waits)
-      : inner_(std::move(inner)), waits_(waits) {}
-  std::string_view path() const override { return inner_->path(); }
-  const hal::Capabilities& capabilities() const override { return inner_->capabilities(); }
-  uint32_t queue_count() const override { return inner_->queue_count(); }
-  int64_t buffer_alignment() const override { return inner_->buffer_alignment(); }
-  Status health() const override { return inner_->health(); }
-  Result<Ref<hal::Buffer>> AllocateBuffer(hal::MemoryKind kind, int64_t size_bytes) override {
-    return inner_->AllocateBuffer(kind, size_bytes);
-  }
-  Result<Ref<hal::Buffer>> ImportHostMemory(hal::HostMemory memory) override {
-    return inner_->ImportHostMemory(std::move(memory));
-  }
-  hal::MemoryStatistics memory_statistics() const override { return inner_->memory_statistics(); }
-  Result<Ref<hal::Semaphore>> CreateSemaphore(uint64_t value) override {
-    return inner_->CreateSemaphore(value);
-  }
-  Result<Ref<hal::Executable>> LoadExecutable(const hal::ExecutableSource& source) override {
-    return inner_->LoadExecutable(source);
-  }
-  Result<Ref<hal::CommandBuffer>> CreateCommandBuffer() override {
-    return inner_->CreateCommandBuffer();
-  }
-  Status Submit(uint32_t queue, const hal::SubmitInfo& info) override {
-    return inner_->Submit(queue, info);
-  }
-  Status QueueCopy(uint32_t queue, const hal::Ordering& ordering, const hal::BufferRange& source,
-                   const hal::BufferRange& target) override {
-    return inner_->QueueCopy(queue, ordering, source, target);
-  }
-  Status QueueFill(uint32_t queue, const hal::Ordering& ordering, const hal::BufferRange& target,
-                   uint64_t pattern, uint32_t bytes) override {
-    return inner_->QueueFill(queue, ordering, target, pattern, bytes);
-  }
-  Status QueueUpdate(uint32_t queue, const hal::Ordering& ordering, std::span<const uint8_t> source,
-                     const hal::BufferRange& target) override {
-    return inner_->QueueUpdate(queue, ordering, source, target);
-  }
-  Status QueueHostCall(uint32_t queue, const hal::Ordering& ordering,
-                       const hal::HostCall& call) override {
-    return inner_->QueueHostCall(queue, ordering, call);
-  }
-  Status Flush() override { return inner_->Flush(); }
+      : ForwardingDevice(std::move(inner)), waits_(waits) {}
   Status Wait(std::span<const hal::SemaphorePoint> points, hal::WaitMode mode, int64_t timeout_ns,
               size_t* out_index) override {
     ++*waits_;
-    return inner_->Wait(points, mode, timeout_ns, out_index);
-  }
-  Result<hal::LinkInfo> LinkTo(const hal::Device& other) const override {
-    const auto* counter = dynamic_cast<const WaitCounter*>(&other);
-    return inner_->LinkTo(counter != nullptr ? *counter->inner_ : other);
+    return ForwardingDevice::Wait(points, mode, timeout_ns, out_index);
   }
 
  private:
-  const Ref<hal::Device> inner_;
   std::atomic<int>* const waits_;
 };
 

@@ -22,6 +22,7 @@
 #include "runtime/probe/machine.h"
 #include "runtime/probe/sampler.h"
 #include "runtime/probe/store.h"
+#include "tests/hal/forwarding_device.h"
 
 namespace halyard::runtime {
 namespace {
@@ -154,6 +155,74 @@ TEST_F(ProbeTest, SamplerEndsWhereTheMedianIsKnown) {
   };
   EXPECT_LE(count(0.001), 150);
   EXPECT_GT(count(0.9), 150);
+}
+
+// What one operation took is what the next one is expected to take.
+TEST_F(ProbeTest, SamplerBeginsNothingThatWouldEndTooLate) {
+  double clock = 100, taken = 0.5;
+  int count = 0;
+  const auto operation = [&]() -> Result<double> {
+    clock += taken;
+    ++count;
+    return taken;
+  };
+  SampleOptions options;
+  options.now = [&] { return clock; };
+  options.seconds_left = 1.2;
+  options.seconds = 0.1;
+  // One to warm up and one that counts, of five wanted.
+  const auto spread = Sample(operation, options);
+  ASSERT_TRUE(spread.ok()) << spread.status().ToString();
+  EXPECT_EQ(count, 2);
+  EXPECT_EQ(spread->count, 1);
+  EXPECT_LE(clock, 101.2);
+  taken = 0.7;
+  count = 0;
+  EXPECT_EQ(Sample(operation, options).status().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(count, 1);
+  taken = 1e-3;
+  count = 0;
+  EXPECT_EQ(Sample(operation, options)->count, 100);  // its seconds
+}
+
+// Copies at 4 MB/s by the clock that it moves.
+class SlowDevice final : public hal::ForwardingDevice {
+ public:
+  SlowDevice(Ref<hal::Device> inner, double* clock)
+      : ForwardingDevice(std::move(inner)), clock_(clock) {}
+  Status QueueCopy(uint32_t queue, const hal::Ordering& ordering, const hal::BufferRange& source,
+                   const hal::BufferRange& target) override {
+    *clock_ += static_cast<double>(source.size_bytes) / 4e6;
+    copied_bytes += source.size_bytes;
+    return ForwardingDevice::QueueCopy(queue, ordering, source, target);
+  }
+  int64_t copied_bytes = 0;
+
+ private:
+  double* const clock_;
+};
+
+TEST_F(ProbeTest, AShortProbeEndsInItsTime) {
+  double clock = 7;
+  const auto device = MakeRef<SlowDevice>(OpenDevice("cpu:0?discrete=1"), &clock);
+  const std::vector<Ref<hal::Device>> devices = {device};
+  ProbeOptions options = Quick();
+  options.is_short = true;
+  options.now = [&] { return clock; };
+  options.seconds_per_device = 0.2;
+  const ProbeReport report = Probe(devices, options).value();
+  EXPECT_LE(clock, 7.2);
+  EXPECT_LE(device->copied_bytes, 800'000);  // a copy of 1 MiB alone takes longer
+  // The small copies of the first way are there, and it is told that others are not.
+  EXPECT_GE(report.devices[0].readings.size(), 2u);
+  EXPECT_FALSE(report.devices[0].is_complete);
+  EXPECT_NE(report.devices[0].lacks & kCopies, 0u);
+  EXPECT_THAT(report.devices[0].notes, testing::Contains(HasSubstr("would not end in the time")));
+  // With enough time all of them are.
+  options.seconds_per_device = 1000;
+  const ProbeReport whole = Probe(devices, options).value();
+  EXPECT_GT(whole.devices[0].readings.size(), report.devices[0].readings.size());
+  EXPECT_EQ(whole.devices[0].lacks & kCopies, 0u);
 }
 
 TEST_F(ProbeTest, ReportsSurviveTheirText) {
