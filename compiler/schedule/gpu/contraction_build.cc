@@ -23,7 +23,6 @@ using V = kernel::ValueId;
 namespace {
 
 constexpr int32_t kTileDepth = 64;       // of the tiles of kGpuWgmma: 128 bytes
-constexpr int64_t kArrivalBytes = 16;    // that the SPIR-V emitter adds for last_arrival
 constexpr int64_t kMatrixPadBytes = 16;  // rows of workgroup memory start in different banks
 
 }  // namespace
@@ -516,13 +515,9 @@ Result<ScheduledKernel> GpuContractionBuilder::Build() {
   dispatch.scalars = emitter_.scalars;
   scheduled.kernels.push_back(writer_.Finish());
   scheduled.dispatches.push_back(std::move(dispatch));
-  int64_t memory = record_.joins && target_.kind == TargetKind::kVulkan ? kArrivalBytes : 0;
-  for (const kernel::Buffer& buffer : scheduled.kernels[0].buffers) {
-    if (buffer.space == kernel::MemorySpace::kWorkgroup) {
-      memory += (buffer.elements * BitWidth(buffer.dtype) / 8 + 15) / 16 * 16;
-    }
+  if (WorkgroupMemoryBytes(scheduled.kernels[0], target_) > target_.gpu.workgroup_memory_bytes) {
+    return Bad("too much workgroup memory");
   }
-  if (memory > target_.gpu.workgroup_memory_bytes) return Bad("too much workgroup memory");
   if (tile_.split > 1 && !record_.joins) {
     HY_TRY(AddSumOfParts(function_, kernel_, problem_, record_, tile_.split, target_, scheduled));
   }

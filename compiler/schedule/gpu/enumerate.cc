@@ -40,8 +40,11 @@ int64_t OpsBelow(const Nest& nest, loop::BlockId block) {
 
 class Enumerator {
  public:
-  Enumerator(const loop::Function& function, const loop::Kernel& kernel, const Target& target)
-      : nest_(function, kernel), exprs_(*function.exprs), target_(target) {
+  Enumerator(const loop::Function& function, uint32_t kernel, const Target& target)
+      : nest_(function, function.kernels[kernel]),
+        kernel_(kernel),
+        exprs_(*function.exprs),
+        target_(target) {
     units_ = target.gpu.unit_count > 0 ? target.gpu.unit_count : 16;
   }
 
@@ -203,6 +206,11 @@ class Enumerator {
     record.persistent = persistent;
     record.chunk = chunk;
     if (fastest >= 0) record.vector_loops = {fastest};
+    // Many sums of columns fit workgroup memory only with shorter vectors, or not at all.
+    while (columns && !BuildGpuLoops(nest_.function, kernel_, record, target_).ok()) {
+      if (record.lanes == 1) return;
+      record.lanes /= 2;
+    }
     Add(record);
   }
 
@@ -287,6 +295,7 @@ class Enumerator {
   }
 
   Nest nest_;
+  uint32_t kernel_;
   ExprArena& exprs_;
   const Target& target_;
   int64_t units_ = 1;
@@ -299,8 +308,7 @@ class Enumerator {
 
 Result<std::vector<ScheduleRecord>> EnumerateGpuLoops(const loop::Function& function,
                                                       uint32_t kernel, const Target& target) {
-  std::vector<ScheduleRecord> records =
-      Enumerator(function, function.kernels[kernel], target).Run();
+  std::vector<ScheduleRecord> records = Enumerator(function, kernel, target).Run();
   // A construct that no schedule covers shows when the plainest record is built.
   Result<ScheduledKernel> plain = BuildGpuLoops(function, kernel, records.back(), target);
   if (!plain.ok()) return plain.status();

@@ -9,6 +9,7 @@ namespace {
 
 // Half of what i32 holds: room for the padding of the last workgroup.
 constexpr int64_t kSmall = int64_t{1} << 30;
+constexpr int64_t kArrivalBytes = 16;  // that the SPIR-V emitter adds for last_arrival
 
 bool IsSmall(const ExprArena& exprs, Expr e);
 
@@ -54,6 +55,18 @@ Emitter::Options GpuEmitterOptions() {
   options.state_alignment = true;
   options.fold_masks = true;
   return options;
+}
+
+int64_t WorkgroupMemoryBytes(const kernel::Kernel& kernel, const Target& target) {
+  int64_t bytes = 0;
+  for (const kernel::Buffer& buffer : kernel.buffers) {
+    if (buffer.space == kernel::MemorySpace::kWorkgroup)
+      bytes += (buffer.elements * BitWidth(buffer.dtype) / 8 + 15) / 16 * 16;
+  }
+  const bool arrives = std::any_of(kernel.ops.begin(), kernel.ops.end(), [](const auto& op) {
+    return op.opcode == kernel::Opcode::kLastArrival;
+  });
+  return arrives && target.kind == TargetKind::kVulkan ? bytes + kArrivalBytes : bytes;
 }
 
 Grid::Grid(ExprArena& exprs, const Target& target, Expr blocks) {

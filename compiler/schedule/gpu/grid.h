@@ -33,6 +33,10 @@ DType IndexType(const Nest& nest);
 
 Emitter::Options GpuEmitterOptions();
 
+// Of workgroup memory that the kernel takes on the target: its allocations, and what last_arrival
+// adds in SPIR-V.
+int64_t WorkgroupMemoryBytes(const kernel::Kernel& kernel, const Target& target);
+
 // Workgroups counted through by one number, however many dimensions the device's limits make it
 // take. Where they are folded, workgroups beyond the last run too: Block gives them numbers of
 // `blocks` or more.

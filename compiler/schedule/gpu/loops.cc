@@ -500,12 +500,9 @@ Status GpuLoopBuilder::BuildTeam(const Piece& piece, const std::string& suffix, 
   // reached by all.
   V row = split.grid.empty() ? writer.Index(0) : padded;
   V column_mask = kNone;
-  bool branches = false;
-  if (rows_per_block == 1 && grid.is_folded) {
-    // Alike for the whole workgroup.
-    writer.BeginIf(writer.Compare(Opcode::kLt, padded, emitter.Evaluate(rows)));
-    branches = true;
-  } else if (!exprs_.KnownMultipleOf(rows, rows_per_block) || grid.is_folded) {
+  // Workgroups beyond the last have no place in a workspace; alike for the whole workgroup.
+  if (grid.is_folded) writer.BeginIf(writer.Compare(Opcode::kLt, block, emitter.Evaluate(blocks)));
+  if (!exprs_.KnownMultipleOf(rows, rows_per_block)) {
     if (ReadsItsStores(nest_, piece))
       return InvalidArgument(
           "Schedule '{}' repeats rows of kernel '{}', which read what they store.",
@@ -597,8 +594,11 @@ Status GpuLoopBuilder::BuildTeam(const Piece& piece, const std::string& suffix, 
   ops.insert(ops.end(), row_ops.begin(), row_ops.end());
   HY_TRY(emitter.EmitRow(ops));
   if (team.columns) emitter.EndVector();
-  if (branches) writer.EndIf({});
+  if (grid.is_folded) writer.EndIf({});
   Finish(writer, emitter.bindings, emitter.scalars, grid);
+  if (WorkgroupMemoryBytes(scheduled_.kernels.back(), target_) > target_.gpu.workgroup_memory_bytes)
+    return InvalidArgument("Schedule '{}' of kernel '{}' has too much workgroup memory.",
+                           FormatSchedule(record_), nest_.kernel.name);
   return OkStatus();
 }
 
