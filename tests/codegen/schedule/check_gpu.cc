@@ -129,13 +129,7 @@ Status Run(const ScheduledKernel& built, LoopEvaluator& evaluator, bool uses_lib
     HY_TRY(kernel::Interpret(kernel, arguments, scalars, grid, &error));
     if (error.state != 0) return Internal("A kernel reports an error.");
   }
-  for (size_t w = 0; w < built.workspaces.size(); ++w) {
-    if (!built.workspaces[w].is_zero) continue;
-    for (uint8_t byte : workspaces[w]) {
-      if (byte != 0) return Internal("Workspace {} is not zero again.", w);
-    }
-  }
-  return OkStatus();
+  return ZerosAgain(built, workspaces);
 }
 
 // The first element that differs; empty where none does.

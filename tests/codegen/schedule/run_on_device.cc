@@ -36,6 +36,17 @@ bool IsInPart(size_t number) {
   return number % parts == part;
 }
 
+Status ZerosAgain(const ScheduledKernel& built,
+                  const std::vector<std::vector<uint8_t>>& workspaces) {
+  for (size_t w = 0; w < built.workspaces.size(); ++w) {
+    if (!built.workspaces[w].is_zero) continue;
+    for (uint8_t byte : workspaces[w]) {
+      if (byte != 0) return Internal("Workspace {} is not zero again.", w);
+    }
+  }
+  return OkStatus();
+}
+
 Status RunOnDevice(testing::DeviceRunner& device, const ScheduledKernel& built,
                    const std::function<Result<int64_t>(Expr)>& size,
                    std::vector<std::vector<uint8_t>>& buffers) {
@@ -68,7 +79,7 @@ Status RunOnDevice(testing::DeviceRunner& device, const ScheduledKernel& built,
     }
     if (!is_empty) HY_TRY(device.Run(dispatch.kernel, spans, scalars, grid));
   }
-  return OkStatus();
+  return ZerosAgain(built, workspaces);
 }
 
 }  // namespace halyard::schedule

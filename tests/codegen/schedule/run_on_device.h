@@ -21,6 +21,10 @@ bool IsInPart(size_t number);
 // Whether that is every example.
 bool IsAllParts();
 
+// An error where a workspace that begins with zeros (Workspace::is_zero) did not end with them.
+Status ZerosAgain(const ScheduledKernel& built,
+                  const std::vector<std::vector<uint8_t>>& workspaces);
+
 // Every dispatch in order; workspaces are poisoned. `size`: the value of an expression.
 Status RunOnDevice(testing::DeviceRunner& device, const ScheduledKernel& built,
                    const std::function<Result<int64_t>(Expr)>& size,
