@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every op example, lowered and fused, with every schedule of every kernel for GPUs: verified, and
 // run in the Kernel IR interpreter, which finds races, divergence, accesses out of bounds and reads
-// of what was never written; against the reference evaluation of the graph.
+// of what was never written; against the reference evaluation of the graph. The SPIR-V of each goes
+// through its validator.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
+#include "base/gpu_image.h"
+#include "base/hash.h"
+#include "compiler/codegen/spirv/emit.h"
 #include "compiler/graph/interpreter.h"
 #include "compiler/graph/parser.h"
 #include "compiler/kernel/interpreter.h"
@@ -15,10 +19,13 @@
 #include "compiler/loop/lowering.h"
 #include "compiler/loop/text.h"
 #include "compiler/passes/loop_fuse.h"
+#include "compiler/pipeline/expand_math.h"
 #include "compiler/schedule/schedule.h"
 #include "tests/codegen/schedule/check_schedules.h"
 #include "tests/codegen/schedule/run_on_device.h"
+#include "tests/codegen/spirv/spirv_val.h"
 #include "tests/compiler/ops/op_examples.h"
+#include "tests/sanitized.h"
 
 namespace halyard::schedule {
 namespace {
@@ -79,6 +86,26 @@ class Runner {
     return function_.exprs->Evaluate(e, [](Expr) { return std::nullopt; });
   }
 
+  // What Vulkan devices get is valid SPIR-V.
+  Status CheckModules(const ScheduledKernel& built) {
+    // The validator is not ours, and the emitter has tests of its own under sanitizers.
+    if (HALYARD_SANITIZED || target_.kind != TargetKind::kVulkan) return OkStatus();
+    for (const kernel::Kernel& kernel : built.kernels) {
+      kernel::Module module;
+      module.kernels.push_back(pipeline::ExpandMathFor(kernel, target_));
+      // Ranks beyond the last schedule of a kernel repeat it.
+      if (!valid_modules_.insert(HashString(kernel::FormatKernel(module.kernels[0]))).second)
+        continue;
+      HY_ASSIGN(const std::vector<uint8_t> bytes, spirv::EmitSpirvImage(module, target_));
+      HY_ASSIGN(const GpuImage image, ReadGpuImage(bytes));
+      for (const GpuKernel& emitted : image.kernels) {
+        const std::string problems = testing::ValidateSpirv(emitted.module);
+        if (!problems.empty()) return Internal("Module of '{}': {}", emitted.name, problems);
+      }
+    }
+    return OkStatus();
+  }
+
   Status RunKernel(uint32_t k, const ScheduleRecord& record,
                    std::vector<std::vector<uint8_t>>& buffers, std::vector<bool>& is_written) {
     kinds.insert(record.kind);
@@ -89,6 +116,7 @@ class Runner {
       return RunOnDevice(
           *device, built, [&](Expr e) { return Size(e); }, buffers);
     }
+    HY_TRY(CheckModules(built));
     std::vector<std::vector<uint8_t>> workspaces;
     for (const Workspace& workspace : built.workspaces) {
       HY_ASSIGN(const int64_t bytes, Size(workspace.bytes));
@@ -134,6 +162,7 @@ class Runner {
   const loop::Function& function_;
   const Target& target_;
   std::vector<std::vector<ScheduleRecord>> records_;
+  std::set<uint64_t> valid_modules_;
 };
 
 // Of a Vulkan device: its div and sqrt differ by up to 4.5 units in the last place of f32, after
