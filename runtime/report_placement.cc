@@ -256,10 +256,6 @@ std::string PlanText(const Plan& plan) {
        DescribeWinner(plan), plan.is_optimal ? ", the least sum of all costs, proven" : "");
   Line(out, "costs are of snapshot {} ({:016x}); {}", plan.snapshot, plan.machine_hash,
        Counted(plan.steps, "solver step"));
-  for (size_t d = 0; d < plan.devices.size(); ++d) {
-    Line(out, "  {}: {} of {}, busy {}", plan.device_names[d], plan.devices[d].items,
-         Counted(plan.decisions.size(), "cluster"), FormatSeconds(plan.devices[d].busy_seconds));
-  }
   for (size_t m = 0; m < plan.memories.size(); ++m) {
     const place::MemoryLoad& load = plan.memories[m];
     Line(out, "  memory of {}: weights {}, activations {}{}", plan.memory_names[m],
