@@ -231,34 +231,57 @@ std::string EnvVulkanDriverFiles() {
   return {};
 }
 
+namespace {
+
+std::string ValueOr(const char* name, const std::string& otherwise) {
+  const char* value = std::getenv(name);
+  return value && *value ? value : otherwise;
+}
+
+// Each part of a list with colons.
+void AddParts(std::string_view list, std::vector<std::string>* places) {
+  for (size_t end = 0; !list.empty(); list.remove_prefix(std::min(end + 1, list.size()))) {
+    end = std::min(list.find(':'), list.size());
+    if (end > 0) places->emplace_back(list.substr(0, end));
+  }
+}
+
+// The folders of that name that there are, of the user and of the system.
+void AddVulkanFolders(std::string_view name, std::vector<std::string>* places) {
+  const std::string home = ValueOr("HOME", "/nonexistent");
+  std::vector<std::string> roots;
+  AddParts(ValueOr("XDG_CONFIG_HOME", home + "/.config"), &roots);
+  AddParts(ValueOr("XDG_CONFIG_DIRS", "/etc/xdg"), &roots);
+  roots.emplace_back("/etc");
+  AddParts(ValueOr("XDG_DATA_HOME", home + "/.local/share"), &roots);
+  AddParts(ValueOr("XDG_DATA_DIRS", "/usr/local/share:/usr/share"), &roots);
+  for (const std::string& root : roots) {
+    std::string folder = fmt::format("{}/vulkan/{}", root, name);
+    if (access(folder.c_str(), F_OK) == 0) places->push_back(std::move(folder));
+  }
+}
+
+}  // namespace
+
 std::vector<std::string> EnvVulkanDriverPlaces() {
   std::vector<std::string> places;
-  const auto add = [&](std::string_view list, std::string_view below) {
-    for (size_t end = 0; !list.empty(); list.remove_prefix(std::min(end + 1, list.size()))) {
-      end = std::min(list.find(':'), list.size());
-      if (end > 0) places.push_back(fmt::format("{}{}", list.substr(0, end), below));
-    }
-  };
-  const auto value_of = [](const char* name, const char* otherwise) -> std::string {
-    const char* value = std::getenv(name);
-    return value && *value ? value : otherwise;
-  };
-  bool is_named = false;
-  for (const char* name : {"VK_DRIVER_FILES", "VK_ICD_FILENAMES"}) {
-    const char* files = is_named ? nullptr : std::getenv(name);
-    if (files) add(files, "");
-    is_named = is_named || files;
+  const char* named = std::getenv("VK_DRIVER_FILES");
+  if (!named) named = std::getenv("VK_ICD_FILENAMES");
+  if (named) {
+    AddParts(named, &places);
+  } else {
+    AddVulkanFolders("icd.d", &places);
   }
-  if (!is_named) {
-    const std::string home = value_of("HOME", "/nonexistent");
-    for (const std::string& folders : {value_of("XDG_CONFIG_HOME", (home + "/.config").c_str()),
-                                       value_of("XDG_CONFIG_DIRS", "/etc/xdg"), std::string("/etc"),
-                                       value_of("XDG_DATA_HOME", (home + "/.local/share").c_str()),
-                                       value_of("XDG_DATA_DIRS", "/usr/local/share:/usr/share")}) {
-      add(folders, "/vulkan/icd.d");
-    }
-  }
-  add(value_of("VK_ADD_DRIVER_FILES", ""), "");
+  AddParts(ValueOr("VK_ADD_DRIVER_FILES", ""), &places);
+  return places;
+}
+
+std::vector<std::string> EnvVulkanLayerPlaces() {
+  std::vector<std::string> places;
+  AddVulkanFolders("implicit_layer.d", &places);
+  AddVulkanFolders("explicit_layer.d", &places);
+  AddParts(ValueOr("VK_LAYER_PATH", ""), &places);
+  AddParts(ValueOr("VK_ADD_LAYER_PATH", ""), &places);
   return places;
 }
 

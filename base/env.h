@@ -67,8 +67,10 @@ std::string EnvDefaultCacheFolder();
 // "VK_DRIVER_FILES='/x.json'"; an empty value counts, as for the loader. Empty: none is set.
 std::string EnvVulkanDriverFiles();
 // The driver files that the Vulkan loader reads, and folders of such files: those that the user
-// names, else the system's and the user's own folders.
+// names, else those of the system's and the user's own folders that there are.
 std::vector<std::string> EnvVulkanDriverPlaces();
+// The same of layers, which the loader reads with every program.
+std::vector<std::string> EnvVulkanLayerPlaces();
 
 // Folders below which Python packages of this user lie in lib/python3.*/site-packages:
 // `$VIRTUAL_ENV`, that whose bin/python3 is the first on `$PATH` (the Python of a virtual

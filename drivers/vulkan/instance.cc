@@ -35,6 +35,12 @@ bool HasLayer(const char* name) {
   });
 }
 
+std::string FormatProblems() {
+  std::string problems;
+  for (const std::string& problem : ManifestProblems()) problems += " " + problem;
+  return problems;
+}
+
 int Rank(VkPhysicalDeviceType type) {
   switch (type) {
     case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
@@ -60,6 +66,7 @@ Result<const VulkanInstance*> VulkanInstance::Get() {
   static const VulkanInstance* instance = nullptr;
   std::lock_guard lock(mutex);
   if (instance) return instance;
+  HY_TRY(CheckManifests());  // before the loader's first look at them
   HY_TRY(LoadVulkan());
   std::unique_ptr<VulkanInstance> made(new VulkanInstance);
   HY_TRY(made->Create());
@@ -74,9 +81,10 @@ Result<const VulkanInstance*> VulkanInstance::Get() {
 
 Status VulkanInstance::Create() {
   if (volkGetInstanceVersion() < VK_API_VERSION_1_2) {
-    return Unavailable("The Vulkan loader knows version {}.{}; 1.2 is needed.",
+    // 1.0 is also what a loader is taken for that finds a torn file of a layer.
+    return Unavailable("The Vulkan loader knows version {}.{}; 1.2 is needed.{}",
                        VK_API_VERSION_MAJOR(volkGetInstanceVersion()),
-                       VK_API_VERSION_MINOR(volkGetInstanceVersion()));
+                       VK_API_VERSION_MINOR(volkGetInstanceVersion()), FormatProblems());
   }
   auto application = Typed<VkApplicationInfo>(VK_STRUCTURE_TYPE_APPLICATION_INFO);
   application.pApplicationName = "Halyard";
@@ -101,19 +109,16 @@ Status VulkanInstance::Create() {
     info.ppEnabledExtensionNames = &extension;
     info.pNext = &messenger;
   }
-  HY_TRY(CheckManifests());
   VkResult result = vkCreateInstance(&info, nullptr, &handle_);
   if (result != VK_SUCCESS) {
     // What the user named is the likeliest cause, whatever the answer is: an old loader calls a
     // torn manifest a lack of memory.
     std::string named = EnvVulkanDriverFiles();
     if (!named.empty()) named = " with " + named;
-    std::string problems;
-    for (const std::string& problem : ManifestProblems()) problems += " " + problem;
     return Unavailable(
         "The Vulkan loader {}{}: vkCreateInstance answered {}.{}",
         result == VK_ERROR_INCOMPATIBLE_DRIVER ? "found no working driver" : "cannot start", named,
-        FormatVkResult(result), problems);
+        FormatVkResult(result), FormatProblems());
   }
   volkLoadInstanceOnly(handle_);
   if (is_validated) {

@@ -20,8 +20,8 @@ class Reader {
   explicit Reader(std::string_view text) : rest_(text) {}
 
   Manifest Read() {
-    const bool is_whole = Value("", 0) && (SkipBlanks(), rest_.empty());
-    if (out_.why_broken.empty() && !is_whole) out_.why_broken = "it is no JSON";
+    out_.is_json = Value("", 0) && (SkipBlanks(), rest_.empty());
+    if (out_.why_broken.empty() && !out_.is_json) out_.why_broken = "it is no JSON";
     if (out_.why_broken.empty() && out_.library.empty()) out_.why_broken = "it names no library";
     return std::move(out_);
   }
@@ -53,21 +53,45 @@ class Reader {
     return true;
   }
 
+  // Whether what comes is what the loader takes for granted there; `path`: below a layer.
+  bool IsLayerFit(std::string_view path) const {
+    const bool is_object = rest_.starts_with('{');
+    if (path.empty()) return is_object;
+    for (const std::string_view map :
+         {"/disable_environment", "/enable_environment", "/functions", "/pre_instance_functions"}) {
+      if (path == map) {
+        const size_t member = rest_.find_first_not_of(" \t\r\n", 1);
+        return is_object &&
+               (map != "/enable_environment" || member >= rest_.size() || rest_[member] != '}');
+      }
+      if (path.starts_with(map) && path[map.size()] == '/') return rest_.starts_with('"');
+    }
+    return is_object || (path != "/device_extensions[]" && path != "/instance_extensions[]");
+  }
+
   bool Value(const std::string& path, int depth) {
     if (depth > kDeepest) return Deadly("it is nested too deeply");
     SkipBlanks();
-    const char first = rest_.empty() ? 0 : rest_[0];
+    if (rest_.empty()) return false;
+    const char first = rest_[0];
     if (path == "/ICD" && first != '{') return Deadly("its 'ICD' is no object");
+    for (const std::string_view layer : {"/layer", "/layers[]"}) {
+      if (path.starts_with(layer) && !IsLayerFit(path.substr(layer.size()))) {
+        return Deadly(fmt::format("its '{}' is not of the right type", path.substr(1)));
+      }
+    }
     if (path == "/ICD/library_path") {
       if (first != '"') return Deadly("its 'library_path' is no text");
       return String(&out_.library);
     }
     std::string text;
     if (first == '"') return String(&text);
-    if (first != '{' && first != '[') {  // a number or a word
-      const size_t end = std::min(rest_.find_first_of(" \t\r\n,]}"), rest_.size());
-      rest_.remove_prefix(end);
-      return end > 0;
+    if (first != '{' && first != '[') {
+      const std::string_view word =
+          rest_.substr(0, std::min(rest_.find_first_of(" \t\r\n,]}"), rest_.size()));
+      rest_.remove_prefix(word.size());
+      return word == "true" || word == "false" || word == "null" ||
+             (!word.empty() && word.find_first_not_of("+-.0123456789eE") == word.npos);
     }
     Take(first);
     const char last = first == '{' ? '}' : ']';
@@ -83,10 +107,10 @@ class Reader {
   Manifest out_;
 };
 
-// The files that the loader would read.
-std::vector<std::string> ManifestFiles() {
+// The files that the loader would read at those places.
+std::vector<std::string> FilesAt(const std::vector<std::string>& places) {
   std::vector<std::string> files;
-  for (const std::string& place : EnvVulkanDriverPlaces()) {
+  for (const std::string& place : places) {
     std::error_code error;
     if (!std::filesystem::is_directory(place, error)) {
       files.push_back(place);
@@ -108,14 +132,17 @@ std::vector<std::string> ManifestFiles() {
 Manifest ReadManifest(std::string_view text) { return Reader(text).Read(); }
 
 Status CheckManifests() {
-  for (const std::string& file : ManifestFiles()) {
+  std::vector<std::string> files = FilesAt(EnvVulkanDriverPlaces());
+  const std::vector<std::string> layers = FilesAt(EnvVulkanLayerPlaces());
+  files.insert(files.end(), layers.begin(), layers.end());
+  for (const std::string& file : files) {
     const Result<std::string> text = ReadRegularFile(file, kMostBytes);
     if (!text.ok()) continue;
     const Manifest manifest = ReadManifest(*text);
     if (!manifest.is_deadly) continue;
     return Unavailable(
-        "The driver file '{}' of Vulkan is broken: {}. The Vulkan loader may crash over it and is "
-        "not started.",
+        "The file '{}' of Vulkan is broken: {}. The Vulkan loader may crash over it and is not "
+        "started.",
         file, manifest.why_broken);
   }
   return OkStatus();
@@ -123,7 +150,12 @@ Status CheckManifests() {
 
 std::vector<std::string> ManifestProblems() {
   std::vector<std::string> problems;
-  for (const std::string& file : ManifestFiles()) {
+  for (const std::string& file : FilesAt(EnvVulkanLayerPlaces())) {
+    const Result<std::string> text = ReadRegularFile(file, kMostBytes);
+    if (text.ok() && !ReadManifest(*text).is_json)
+      problems.push_back(fmt::format("'{}' is broken: it is no JSON.", file));
+  }
+  for (const std::string& file : FilesAt(EnvVulkanDriverPlaces())) {
     const Result<std::string> text = ReadRegularFile(file, kMostBytes);
     if (!text.ok()) {
       problems.emplace_back(text.status().message());

@@ -85,14 +85,37 @@ TEST_F(VulkanLoaderTest, ManifestsThatTheLoaderDiesOf) {
       testing::ExitedWithCode(0), "");
 }
 
+// The loader reads layers with every program, and dies of the second.
+TEST_F(VulkanLoaderTest, BrokenLayers) {
+  const std::string home = testing::TempDir() + "broken_layers";
+  const std::string folder = home + "/vulkan/implicit_layer.d";
+  std::filesystem::create_directories(folder);
+  const auto open_and_exit = [&](const std::string& part) {
+    setenv("XDG_DATA_HOME", home.c_str(), 1);
+    const Status status = OpenVulkanDriver().status();
+    std::fprintf(stderr, "%s\n", status.ToString().c_str());
+    std::exit(status.code() == StatusCode::kUnavailable &&
+                      status.message().find("/one.json'" + part) != std::string::npos
+                  ? 0
+                  : 1);
+  };
+  std::ofstream(folder + "/one.json") << "{\"layer\": ";
+  EXPECT_EXIT(open_and_exit(" is broken: it is no JSON."), testing::ExitedWithCode(0), "");
+  std::ofstream(folder + "/one.json") << R"({"file_format_version": "1.0.0", "layers": [1]})";
+  EXPECT_EXIT(open_and_exit(" of Vulkan is broken: its 'layers[]' is not of the right type."),
+              testing::ExitedWithCode(0), "");
+  std::filesystem::remove_all(home);
+}
+
 TEST(VulkanManifest, IsReadAsWhatItIs) {
   const Manifest whole = ReadManifest(
       R"( {"a": [1, {"library_path": 7}, "x\"}"], "b": null, "ICD": {"api_version": "1.3.0",
       "library_path": "libx.so", "is_portability_driver": false}} )");
   EXPECT_EQ(whole.why_broken, "");
   EXPECT_EQ(whole.library, "libx.so");
-  for (const char* text : {"", "{", "{\"ICD\": {\"library_path\": \"a\"}", "{} {}", "\"a", "{1: 2}",
-                           "{\"a\" 1}", "[1,]", "text \xff"}) {
+  for (const char* text :
+       {"", "{", "{\"ICD\": {\"library_path\": \"a\"}", "{} {}", "\"a", "{1: 2}", "{\"a\" 1}",
+        "[1,]", "text \xff", "garbage{{", "[nul]", "{\"ICD\": ", "{\"ICD\": {\"library_path\":"}) {
     EXPECT_EQ(ReadManifest(text).why_broken, "it is no JSON") << text;
     EXPECT_FALSE(ReadManifest(text).is_deadly) << text;
   }
@@ -100,6 +123,15 @@ TEST(VulkanManifest, IsReadAsWhatItIs) {
     EXPECT_EQ(ReadManifest(text).why_broken, "it names no library") << text;
   }
   EXPECT_TRUE(ReadManifest("{\"ICD\": {\"library_path\": null").is_deadly);
+  for (const char* deadly :
+       {"[1]", "{\"functions\": []}", "{\"enable_environment\": { }}",
+        "{\"disable_environment\": {\"a\": 5}}", "{\"device_extensions\": [[]]}"}) {
+    EXPECT_TRUE(ReadManifest("{\"layer\": " + std::string(deadly) + "}").is_deadly) << deadly;
+    EXPECT_TRUE(ReadManifest("{\"layers\": [" + std::string(deadly) + "]}").is_deadly) << deadly;
+  }
+  EXPECT_FALSE(ReadManifest(R"({"layer": {"functions": {}, "enable_environment": {"a": "1"},
+      "device_extensions": [{"name": "x"}], "functionsOf": 5}})")
+                   .is_deadly);
 }
 
 TEST_F(VulkanLoaderTest, ManifestThatIsNoJson) {
