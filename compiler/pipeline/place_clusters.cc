@@ -728,6 +728,7 @@ class KernelPlacer {
     double least = placement_.plan.makespan_seconds;
     std::map<std::vector<uint32_t>, place::PlanTimes> known;
     std::map<std::vector<uint32_t>, std::pair<place::Problem, std::vector<uint32_t>>> problems;
+    problems[state_.cluster_of] = {placement_.problem, placement_.cluster_of_item};
     for (place::Rival& rival : placement_.plan.rivals) {
       const bool is_single = rival.name.starts_with("all ");
       const bool is_priced = is_single || rival.name.starts_with("greedy");
