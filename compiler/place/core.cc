@@ -61,14 +61,12 @@ Status ApplyWishes(const Problem& problem, uint32_t index, const std::vector<Con
   }
   const auto is_feasible = [](const Cost& cost) { return cost.feasible(); };
   if (std::any_of(costs.begin(), costs.end(), is_feasible)) return OkStatus();
-  std::string reasons, sentences;
+  std::string sentences;
   bool by_user = false;
   for (size_t d = 0; d < costs.size(); ++d) {
     const Cost& cost = costs[d];
     const std::string device = device_name(static_cast<uint32_t>(d));
     by_user |= cost.reason == Reason::kForbidden;
-    reasons += fmt::format("{}'{}': {}{}{}", d == 0 ? "" : "; ", device, FormatReason(cost.reason),
-                           cost.detail.empty() ? "" : ", ", cost.detail);
     if (cost.reason == Reason::kForbidden) {
       sentences += " " + cost.detail;
     } else if (cost.reason == Reason::kLastResort) {
@@ -81,7 +79,7 @@ Status ApplyWishes(const Problem& problem, uint32_t index, const std::vector<Con
   if (by_user) {
     return InvalidArgument("The wishes leave no device for '{}'.{}", item.name, sentences);
   }
-  return Unimplemented("No device can run '{}' ({}).", item.name, reasons);
+  return Unimplemented("No device can run '{}'.{}", item.name, sentences);
 }
 
 // `home_device`: what `is_output` brings there only has to reach the caller's memory; no kernel of

@@ -178,6 +178,12 @@ TEST_F(EndToEnd, ASizeBeyondCountingIsNotToldAsACount) {
   EXPECT_THAT(Run("explain big.onnx --no-tune --device cpu:0 --shape n=4194304"),
               testing::HasSubstr("takes 4398046511104 bytes or more; a buffer of the device has"));
   EXPECT_EQ(status_, 2);
+  // A sentence for each device that it does not fit.
+  EXPECT_THAT(
+      Run("explain big.onnx --no-tune --device vulkan:0 --shape n=4194304"),
+      testing::ContainsRegex(
+          "No device can run '[^']*'\\. 'vulkan:0' cannot run it \\([^)]*\\): '[^']*' takes "
+          "[0-9]+ bytes or more; a buffer of the device has at most [0-9]+\\. 'cpu:0' cannot "));
 }
 
 // Memory is planned before the run, so a count that the data decides is refused by the node's name.
