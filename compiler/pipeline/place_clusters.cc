@@ -538,11 +538,13 @@ struct Placement {
   std::vector<uint32_t> cluster_of_item;
 };
 
-Result<Placement> SolvePlacement(const CompileState& state, place::Machine machine) {
+// `explains`: with margins and prices, which are solves of their own.
+Result<Placement> SolvePlacement(const CompileState& state, place::Machine machine, bool explains) {
   Placement out;
   HY_ASSIGN(out.problem, MakeProblem(state, std::move(machine), &out.cluster_of_item));
   const std::vector<int64_t> limits = out.problem.memory_caps;
   ApplyAttempt(state.memory_attempt, &out.problem);
+  if (!explains) out.problem.explained_items = 0;
   HY_ASSIGN(out.plan, place::Solve(out.problem));
   for (size_t m = 0; m < limits.size(); ++m) out.plan.memories[m].cap_bytes = limits[m];
   return out;
@@ -582,8 +584,14 @@ std::vector<uint32_t> DevicesOf(const place::Plan& plan) {
 // Places clusters that are kernels. `parts`: per node the cluster that it had at first.
 class KernelPlacer {
  public:
-  KernelPlacer(CompileState& state, Placement& placement)
-      : state_(state), placement_(placement), parts_(state.cluster_of) {}
+  KernelPlacer(CompileState& state, const place::Machine& machine, Placement& placement)
+      : state_(state), machine_(machine), placement_(placement), parts_(state.cluster_of) {}
+
+  // The first plan is solved once more, for its explanations, which it has only if it stays.
+  Status Explain() {
+    HY_ASSIGN(placement_, SolvePlacement(state_, machine_, true));
+    return OkStatus();
+  }
 
   // The first plan priced parts of kernels one by one. Where it is cut, fusion is known: what
   // became one kernel is one cluster with one cost, and is placed once more. The first plan stays
@@ -591,9 +599,9 @@ class KernelPlacer {
   Status PlaceAgain() {
     const std::vector<uint32_t> at = AtNodes(DevicesOf(placement_.plan));
     HY_ASSIGN(const std::vector<uint32_t> fused, FuseAt(at));
-    if (CountItems(fused) == placement_.cluster_of_item.size()) return OkStatus();
+    if (CountItems(fused) == placement_.cluster_of_item.size()) return Explain();
     HY_ASSIGN(auto second, With(fused, [&] { return SolveAgain(); }));
-    if (!second) return OkStatus();
+    if (!second) return Explain();
     const std::vector<uint32_t> first = AtItems(at, fused, second->cluster_of_item);
     HY_ASSIGN(const place::PlanTimes times, place::PredictTimes(second->problem, first));
     const double seconds = second->plan.makespan_seconds;
@@ -603,6 +611,7 @@ class KernelPlacer {
     if (times.makespan_seconds < seconds * (1 - kFusedMargin)) {
       text += fmt::format("{} against {}, so the first plan stays.", FormatSeconds(seconds),
                           FormatSeconds(times.makespan_seconds));
+      HY_TRY(Explain());
       placement_.plan.makespan_seconds = times.makespan_seconds;
       placement_.plan.additive_seconds = times.additive_seconds;
     } else {
@@ -708,7 +717,7 @@ class KernelPlacer {
 
   // Nothing where placement finds nothing, which is recorded.
   Result<std::optional<Placement>> SolveAgain() {
-    auto solved = SolvePlacement(state_, placement_.problem.machine);
+    auto solved = SolvePlacement(state_, placement_.problem.machine, true);
     if (solved.ok()) return std::optional(std::move(solved).value());
     state_.Record("placement", "fusion",
                   fmt::format("Placing fused kernels found nothing: {}", solved.status().ToLine()));
@@ -757,6 +766,7 @@ class KernelPlacer {
   }
 
   CompileState& state_;
+  const place::Machine& machine_;
   Placement& placement_;
   const std::vector<uint32_t> parts_;
   std::map<std::vector<uint32_t>, std::vector<uint32_t>> fused_;  // what FuseAt found
@@ -776,17 +786,19 @@ Status PlaceClusters(CompileState& state) {
     std::iota(nodes.begin(), nodes.end(), 0u);
     SplitMutualClusters(state.module, nodes, &state.cluster_of);
   }
+  // Refusals are found cluster by cluster, so where there may be some the clusters stay.
+  const bool may_fuse =
+      devices.size() > 1 && std::none_of(devices.begin(), devices.end(), EndsLoops);
   Placement placement;
   bool is_refused = true;
   while (is_refused) {  // each time by more pairs of cluster and device
-    HY_ASSIGN(placement, SolvePlacement(state, machine));
+    HY_ASSIGN(placement, SolvePlacement(state, machine, !may_fuse));
     AssignDevices(state, placement);
     HY_ASSIGN(is_refused, FindRefusals(state));
   }
-  // Refusals are found cluster by cluster, so where there may be some the clusters stay.
-  if (devices.size() > 1 && std::none_of(devices.begin(), devices.end(), EndsLoops)) {
-    KernelPlacer placer(state, placement);
-    if (!KeepsParts(state, placement.plan)) HY_TRY(placer.PlaceAgain());
+  if (may_fuse) {
+    KernelPlacer placer(state, machine, placement);
+    HY_TRY(KeepsParts(state, placement.plan) ? placer.Explain() : placer.PlaceAgain());
     if (!KeepsParts(state, placement.plan)) HY_TRY(placer.PriceRivals());
   }
   const place::Problem& problem = placement.problem;
