@@ -13,14 +13,23 @@ Status LowerElementwise(Lowering& lowering, const graph::Module& module, const g
   if (node.op->name == "rem" && is_float) return LowerFloatRem(lowering, module, node);
   if (node.op->name == "pow" && !is_float) return LowerIntegerPow(lowering, module, node);
   HY_ASSIGN(Opcode opcode, kernel::ParseOpcode(node.op->name));
+  const bool is_comparison = kernel::InfoOf(opcode).op_class == kernel::OpClass::kCompare;
   Lowering::Definition d;
   const bool is_transcendental = kernel::InfoOf(opcode).transcendental;
   d.is_costly = is_transcendental || opcode == Opcode::kDiv || opcode == Opcode::kSqrt;
   if (is_transcendental) d.ops = kOpsOfTranscendental;
-  d.emit = [&lowering, &node, opcode](std::span<const Expr> index) -> Result<ValueId> {
+  d.emit = [&lowering, &node, opcode,
+            is_comparison](std::span<const Expr> index) -> Result<ValueId> {
     std::vector<ValueId> operands;
     for (graph::ValueId v : node.operands) {
       HY_ASSIGN(ValueId operand, lowering.At(v, index));
+      // A narrow float is compared as it would be stored: what is equal to the largest of a row is
+      // so only with the same rounding, whichever of the two was stored.
+      const DType dtype = lowering.TypeOf(v).dtype;
+      if (is_comparison && ComputeType(dtype) != dtype) {
+        KernelBuilder& b = lowering.builder();
+        operand = b.Convert(b.Convert(operand, dtype), ComputeType(dtype));
+      }
       operands.push_back(operand);
     }
     return lowering.builder().Scalar(opcode, operands);

@@ -147,6 +147,23 @@ TEST_F(OddGraph, LongSumsKeepTheirDigits) {
 
 // Kernels without elements have equal candidates first, and others after them: they are no race of
 // each other's.
+// Squares in f16 are not stored, the largest is: it is one of them all the same.
+TEST_F(OddGraph, TheLargestOfUnstoredNarrowFloatsIsFound) {
+  constexpr int64_t kF16 = 10;
+  const hy::Program program =
+      Compile(ModelOf({{Node("Cast", {"x"}, {"narrow"}, {IntAttribute("to", kF16)}),
+                        Node("Mul", {"narrow", "narrow"}, {"square"}),
+                        Node("Hardmax", {"square"}, {"most"}, {IntAttribute("axis", 0)}),
+                        Node("Cast", {"most"}, {"y"}, {IntAttribute("to", kF32)})},
+                       {},
+                       {ValueInfo("x", kF32, {33})},
+                       {ValueInfo("y", kF32, {33})}}));
+  std::vector<float> x(33), wanted(33, 0.0f);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = 1 + static_cast<float>(i * 7 % 33) / 37;
+  wanted[14] = 1;  // 1 + 32 / 37
+  EXPECT_EQ(RunOnce(program, {33}, x), wanted);
+}
+
 TEST_F(OddGraph, AnEmptyBatchWithTuning) {
   const Message model = ModelOf({{Node("Softmax", {"x"}, {"s"}), Node("Add", {"s", "x"}, {"y"})},
                                  {},
