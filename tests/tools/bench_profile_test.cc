@@ -267,7 +267,10 @@ TEST(BenchProfile, SaysWhatOfAPlainRunADeviceIsBusy) {
 
 TEST(BenchProfile, TellsHowFarTheCostModelIsOff) {
   Json profile = {{"groups",
-                   {{{"label", "a"}, {"kind", "dispatch"}, {"seconds", 2e-6}},
+                   {{{"label", "a"},
+                     {"kind", "dispatch"},
+                     {"seconds", 2e-6},
+                     {"roof", {{"share", 0.5}}}},
                     {{"label", "b"}, {"kind", "dispatch"}, {"seconds", 6e-6}},
                     {{"label", "c"}, {"kind", "copy"}, {"seconds", 1e-6}}}}};
   const Json predictions = Json::parse(R"([
@@ -286,6 +289,20 @@ TEST(BenchProfile, TellsHowFarTheCostModelIsOff) {
   EXPECT_EQ(errors[0]["samples"][0], Json::parse(R"({"seconds": 4e-6, "source": "table",
     "dispatches": ["a", "b"], "measured": 8e-6})"));
   EXPECT_EQ(errors[0]["samples"][1]["measured"], 2e-6);
+  EXPECT_DOUBLE_EQ(errors[0]["seconds"].get<double>(), 16e-6);
+  // Of the one kernel whose roof is known.
+  EXPECT_DOUBLE_EQ(errors[0]["roof_share"].get<double>(), 0.5);
+  EXPECT_EQ(errors[0]["samples"][1]["roof"], 1e-6);
+  EXPECT_FALSE(errors[0]["samples"][0].contains("roof"));
+  Json row = {{"model", "m.onnx"}, {"device", "cuda:0"}, {"latency", {{"p50", 1.0}}}};
+  row["profile"] = profile;
+  row["profile"]["seconds"] = row["profile"]["overhead"] = 1.0;
+  row["profile"]["split"] = {{"enqueue", 0.0}, {"copies_in", 0.0}, {"busy", {{"cuda:0", 1.0}}},
+                             {"inter_device", 0.0}, {"copies_out", 0.0}, {"waits", 0.0},
+                             {"idle", 0.0}};
+  row["profile"]["groups"] = Json::array();
+  EXPECT_THAT(FormatProfile(row),
+              testing::HasSubstr("| contraction | 3 | 16.00 us | 50% | 50% | 50% | 0.67 |"));
 }
 
 }  // namespace

@@ -302,28 +302,50 @@ void AddNodes(const Json& dispatches, Json* profile) {
 }
 
 void AddModelErrors(const Json& predictions, Json* profile) {
-  std::map<std::string, double> seconds;  // by label
+  struct Timed {
+    double seconds = 0, roof = 0;
+    bool has_roof = true;
+  };
+  std::map<std::string, Timed> timed;  // by label
   for (const Json& group : (*profile)["groups"]) {
-    if (group["kind"] == "dispatch") {
-      seconds[group["label"].get<std::string>()] += group["seconds"].get<double>();
+    if (group["kind"] != "dispatch") continue;
+    Timed& label = timed[group["label"].get<std::string>()];
+    const double seconds = group["seconds"];
+    label.seconds += seconds;
+    if (group.contains("roof")) {
+      label.roof += group["roof"]["share"].get<double>() * seconds;
+    } else {
+      label.has_roof = false;
     }
   }
   std::map<std::string, std::vector<double>> ratios;  // by class
   std::map<std::string, Json> samples;
+  std::map<std::string, Timed> roofs;  // of the kernels that have one
+  std::map<std::string, double> whole;
   for (const Json& prediction : predictions) {
-    double measured = 0;
+    Timed kernel;
     bool has_all = true;
     for (const Json& label : prediction["dispatches"]) {
-      const auto found = seconds.find(label.get<std::string>());
-      has_all = has_all && found != seconds.end();
-      if (has_all) measured += found->second;
+      const auto found = timed.find(label.get<std::string>());
+      has_all = has_all && found != timed.end();
+      if (!has_all) break;
+      kernel.seconds += found->second.seconds;
+      kernel.roof += found->second.roof;
+      kernel.has_roof &= found->second.has_roof;
     }
-    if (!has_all || measured <= 0) continue;
-    ratios[prediction["class"]].push_back(prediction["seconds"].get<double>() / measured);
+    if (!has_all || kernel.seconds <= 0) continue;
+    const std::string op_class = prediction["class"];
+    ratios[op_class].push_back(prediction["seconds"].get<double>() / kernel.seconds);
+    whole[op_class] += kernel.seconds;
     Json sample = prediction;
     sample.erase("class");
-    sample["measured"] = measured;
-    samples[prediction["class"]].push_back(std::move(sample));
+    sample["measured"] = kernel.seconds;
+    if (kernel.has_roof) {
+      sample["roof"] = kernel.roof;
+      roofs[op_class].seconds += kernel.seconds;
+      roofs[op_class].roof += kernel.roof;
+    }
+    samples[op_class].push_back(std::move(sample));
   }
   Json list = Json::array();
   for (const auto& [op_class, all] : ratios) {
@@ -334,7 +356,10 @@ void AddModelErrors(const Json& predictions, Json* profile) {
                     {"median_error", MedianOf(errors)},
                     {"worst_error", *std::max_element(errors.begin(), errors.end())},
                     {"median_ratio", MedianOf(all)},
+                    {"seconds", whole[op_class]},
                     {"samples", samples[op_class]}});
+    if (const Timed& roof = roofs[op_class]; roof.seconds > 0)
+      list.back()["roof_share"] = roof.roof / roof.seconds;
   }
   (*profile)["model_error"] = std::move(list);
 }
@@ -475,13 +500,17 @@ std::string FormatProfile(const Json& row) {
   const auto errors = profile.find("model_error");
   if (errors == profile.end() || errors->empty()) return text;
   text +=
-      "\nHow far placement's cost model is off:\n\n"
-      "| class | kernels | median error | worst error | predicted / measured |\n"
-      "|---|---|---|---|---|\n";
+      "\nBy class of op, what its kernels reach and how far placement's cost model is off:\n\n"
+      "| class | kernels | time | of roof | median error | worst error | predicted / measured |\n"
+      "|---|---|---|---|---|---|---|\n";
   for (const Json& error : *errors) {
     text += "| " + error["class"].get<std::string>() +
-            Format(" | %d | %.0f%% | %.0f%% | %.2f |\n", error["kernels"].get<int>(),
-                   error["median_error"].get<double>() * 100,
+            Format(" | %d | ", error["kernels"].get<int>()) +
+            FormatSeconds(error.value("seconds", 0.0)) + " | " +
+            (error.contains("roof_share")
+                 ? Format("%.0f%%", error["roof_share"].get<double>() * 100)
+                 : "-") +
+            Format(" | %.0f%% | %.0f%% | %.2f |\n", error["median_error"].get<double>() * 100,
                    error["worst_error"].get<double>() * 100, error["median_ratio"].get<double>());
   }
   return text;

@@ -47,8 +47,10 @@ Json SummarizeProfile(const std::vector<ProfiledRun>& runs, double plain_s,
 
 // Adds `model_error` to a profile: by class of op, how far the cost model of placement is off, for
 // the kernels that all were timed: class, kernels (sets that are predicted together), median_error
-// and worst_error (|predicted / measured - 1|), median_ratio, samples (each prediction with what
-// was measured). `predictions`: of the placement report.
+// and worst_error (|predicted / measured - 1|), median_ratio, seconds (what they took together),
+// roof_share (the least that the roofs allow over what was taken, of the kernels that have a roof),
+// samples (each prediction with what was measured and the least). `predictions`: of the placement
+// report.
 void AddModelErrors(const Json& predictions, Json* profile);
 
 // Adds `nodes` to the groups of a profile whose labels do not say which nodes of the model they
