@@ -164,6 +164,31 @@ TEST_F(OddGraph, TheLargestOfUnstoredNarrowFloatsIsFound) {
   EXPECT_EQ(RunOnce(program, {33}, x), wanted);
 }
 
+// One vector of products for each sum, which LLVM makes one instruction of where there is one.
+TEST_F(OddGraph, ProductsOfSignedAndUnsignedBytes) {
+  constexpr int64_t kI8 = 3, kU8 = 2, kI32 = 6;
+  for (const int64_t k : {8, 16}) {
+    const hy::Program program =
+        Compile(ModelOf({{Node("MatMulInteger", {"a", "b"}, {"y"})},
+                         {},
+                         {ValueInfo("a", kI8, {1, k}), ValueInfo("b", kU8, {k, 1})},
+                         {ValueInfo("y", kI32, {1, 1})}}));
+    std::vector<int8_t> a;
+    std::vector<uint8_t> b;
+    int32_t wanted = 0;
+    for (int64_t i = 0; i < k; ++i) {
+      a.push_back(static_cast<int8_t>(i % 3 == 0 ? 127 - i : i - 128));
+      b.push_back(static_cast<uint8_t>(255 - 7 * i));
+      wanted += a.back() * b.back();
+    }
+    const auto session = hy::Session::Create(program);
+    const hy_tensor in[] = {TensorOf(HY_DTYPE_I8, {1, k}, a), TensorOf(HY_DTYPE_U8, {k, 1}, b)};
+    hy_tensor out = HY_TENSOR_INIT;
+    ASSERT_EQ(hy_session_run(session.get(), in, 2, &out, 1), HY_OK) << LastError();
+    EXPECT_EQ(ValuesOf<int32_t>(out), std::vector<int32_t>{wanted}) << k;
+  }
+}
+
 TEST_F(OddGraph, AnEmptyBatchWithTuning) {
   const Message model = ModelOf({{Node("Softmax", {"x"}, {"s"}), Node("Add", {"s", "x"}, {"y"})},
                                  {},
