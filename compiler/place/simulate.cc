@@ -137,19 +137,19 @@ Assignment Simulator::EarliestFinish() const {
   return at;
 }
 
-Ticks Simulator::Penalty(const Assignment& at) const {
+Ticks Simulator::ScoreFrom(const Assignment& at, uint32_t item, Ticks makespan, Ticks limit) const {
   Ticks penalty = 0;
   for (uint32_t unit = 0; unit < core_.units; ++unit) {
     penalty += core_.penalty[size_t{unit} * core_.devices + at[unit]];
   }
-  return penalty;
+  if (limit < kNever) limit = std::max<Ticks>(0, limit - penalty);
+  makespan = Continue(at, item, makespan, nullptr, limit, nullptr);
+  return makespan >= kNever ? kNever : makespan + penalty;
 }
 
 Ticks Simulator::Score(const Assignment& at, Ticks limit) const {
-  const Ticks penalty = Penalty(at);
-  const Ticks makespan =
-      Makespan(at, nullptr, limit == kNever ? kNever : std::max<Ticks>(0, limit - penalty));
-  return makespan >= kNever ? kNever : makespan + penalty;
+  Reset();
+  return ScoreFrom(at, 0, 0, limit);
 }
 
 void Simulator::SetBase(const Assignment& base) const {
@@ -169,11 +169,7 @@ Ticks Simulator::ScoreMoved(const Assignment& moved, const std::vector<uint32_t>
   engine_free_ = kept.engine_free;
   arrival_ = kept.arrival;
   made_at_ = kept.made_at;
-  const Ticks penalty = Penalty(moved);
-  const Ticks makespan =
-      Continue(moved, at * kKept, kept.makespan, nullptr,
-               limit == kNever ? kNever : std::max<Ticks>(0, limit - penalty), nullptr);
-  return makespan >= kNever ? kNever : makespan + penalty;
+  return ScoreFrom(moved, at * kKept, kept.makespan, limit);
 }
 
 std::vector<MemoryUse> Simulator::Memory(const Assignment& at) const {

@@ -65,7 +65,8 @@ class Simulator {
   Timeline Keep(Ticks makespan) const {
     return {silicon_free_, engine_free_, arrival_, made_at_, makespan};
   }
-  Ticks Penalty(const Assignment& at) const;
+  // As Continue, and what the preferences cost.
+  Ticks ScoreFrom(const Assignment& at, uint32_t item, Ticks makespan, Ticks limit) const;
   // From the item on, where the timeline is as it was before it.
   Ticks Continue(const Assignment& at, uint32_t item, Ticks makespan, std::vector<Ticks>* ends,
                  Ticks limit, std::vector<Timeline>* kept) const;

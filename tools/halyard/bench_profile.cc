@@ -318,10 +318,13 @@ void AddModelErrors(const Json& predictions, Json* profile) {
       label.has_roof = false;
     }
   }
-  std::map<std::string, std::vector<double>> ratios;  // by class
-  std::map<std::string, Json> samples;
-  std::map<std::string, Timed> roofs;  // of the kernels that have one
-  std::map<std::string, double> whole;
+  struct OpClass {
+    std::vector<double> ratios;
+    Json samples;
+    double seconds = 0;
+    Timed with_roof;  // the kernels that have one
+  };
+  std::map<std::string, OpClass> classes;
   for (const Json& prediction : predictions) {
     Timed kernel;
     bool has_all = true;
@@ -334,32 +337,32 @@ void AddModelErrors(const Json& predictions, Json* profile) {
       kernel.has_roof &= found->second.has_roof;
     }
     if (!has_all || kernel.seconds <= 0) continue;
-    const std::string op_class = prediction["class"];
-    ratios[op_class].push_back(prediction["seconds"].get<double>() / kernel.seconds);
-    whole[op_class] += kernel.seconds;
+    OpClass& op_class = classes[prediction["class"].get<std::string>()];
+    op_class.ratios.push_back(prediction["seconds"].get<double>() / kernel.seconds);
+    op_class.seconds += kernel.seconds;
     Json sample = prediction;
     sample.erase("class");
     sample["measured"] = kernel.seconds;
     if (kernel.has_roof) {
       sample["roof"] = kernel.roof;
-      roofs[op_class].seconds += kernel.seconds;
-      roofs[op_class].roof += kernel.roof;
+      op_class.with_roof.seconds += kernel.seconds;
+      op_class.with_roof.roof += kernel.roof;
     }
-    samples[op_class].push_back(std::move(sample));
+    op_class.samples.push_back(std::move(sample));
   }
   Json list = Json::array();
-  for (const auto& [op_class, all] : ratios) {
+  for (const auto& [name, all] : classes) {
     std::vector<double> errors;
-    for (const double ratio : all) errors.push_back(std::abs(ratio - 1));
-    list.push_back({{"class", op_class},
-                    {"kernels", all.size()},
+    for (const double ratio : all.ratios) errors.push_back(std::abs(ratio - 1));
+    list.push_back({{"class", name},
+                    {"kernels", all.ratios.size()},
                     {"median_error", MedianOf(errors)},
                     {"worst_error", *std::max_element(errors.begin(), errors.end())},
-                    {"median_ratio", MedianOf(all)},
-                    {"seconds", whole[op_class]},
-                    {"samples", samples[op_class]}});
-    if (const Timed& roof = roofs[op_class]; roof.seconds > 0)
-      list.back()["roof_share"] = roof.roof / roof.seconds;
+                    {"median_ratio", MedianOf(all.ratios)},
+                    {"seconds", all.seconds},
+                    {"samples", all.samples}});
+    if (all.with_roof.seconds > 0)
+      list.back()["roof_share"] = all.with_roof.roof / all.with_roof.seconds;
   }
   (*profile)["model_error"] = std::move(list);
 }
@@ -504,14 +507,13 @@ std::string FormatProfile(const Json& row) {
       "| class | kernels | time | of roof | median error | worst error | predicted / measured |\n"
       "|---|---|---|---|---|---|---|\n";
   for (const Json& error : *errors) {
-    text += "| " + error["class"].get<std::string>() +
-            Format(" | %d | ", error["kernels"].get<int>()) +
-            FormatSeconds(error.value("seconds", 0.0)) + " | " +
-            (error.contains("roof_share")
-                 ? Format("%.0f%%", error["roof_share"].get<double>() * 100)
-                 : "-") +
-            Format(" | %.0f%% | %.0f%% | %.2f |\n", error["median_error"].get<double>() * 100,
-                   error["worst_error"].get<double>() * 100, error["median_ratio"].get<double>());
+    text +=
+        "| " + error["class"].get<std::string>() + Format(" | %d | ", error["kernels"].get<int>()) +
+        FormatSeconds(error.value("seconds", 0.0)) + " | " +
+        (error.contains("roof_share") ? Format("%.0f%%", error["roof_share"].get<double>() * 100)
+                                      : "-") +
+        Format(" | %.0f%% | %.0f%% | %.2f |\n", error["median_error"].get<double>() * 100,
+               error["worst_error"].get<double>() * 100, error["median_ratio"].get<double>());
   }
   return text;
 }
