@@ -27,6 +27,33 @@ struct Unfinished {
   char path[PATH_MAX];
 };
 Unfinished unfinished[8];
+// A file must not come to be behind the back of the handler that removes those there are: either
+// it waits for the threads that are making one, or they see that it has begun.
+std::atomic<int> opening{0};
+std::atomic<bool> is_ending{false};
+constexpr int kLongestWait = 1000;  // ms, for a file system that does not answer
+
+// While it lives, this thread is about to make a file and takes no signal, for whose handler would
+// wait for it.
+class Opening {
+ public:
+  Opening() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before_);
+    ++opening;
+  }
+  ~Opening() {
+    --opening;
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  Opening(const Opening&) = delete;
+  Opening& operator=(const Opening&) = delete;
+  bool IsTooLate() const { return is_ending; }
+
+ private:
+  sigset_t before_;
+};
 
 void NoteUnfinished(const std::string& path) {
   if (path.size() >= PATH_MAX) return;
@@ -149,6 +176,8 @@ Status OutputFile::Open(bool is_check) {
 
 Status OutputFile::OpenBeside(const std::string& place) {
   static std::atomic<uint32_t> count{0};
+  const Opening opening_one;
+  if (opening_one.IsTooLate()) return Failure(EINTR);
   for (int attempt = 0; attempt < kMostNames; ++attempt) {
     timespec now = {};
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -268,9 +297,14 @@ Status AppendToFile(const std::string& path, std::string_view line) {
 }
 
 void RemoveUnfinishedOutputs() {
+  const int error = errno;
+  is_ending = true;
+  const timespec millisecond = {.tv_sec = 0, .tv_nsec = 1000000};
+  for (int i = 0; i < kLongestWait && opening > 0; ++i) nanosleep(&millisecond, nullptr);
   for (Unfinished& one : unfinished) {
     if (one.state.load() == 2) unlink(one.path);
   }
+  errno = error;
 }
 
 }  // namespace halyard

@@ -61,7 +61,7 @@ Status WriteOutputFile(const std::string& path, std::string_view text);
 Status AppendToFile(const std::string& path, std::string_view line);
 
 // For handlers of signals that end the process: removes what the unfinished files of this process
-// have beside their places. Async-signal-safe.
+// have beside their places, and no thread makes another from then on. Async-signal-safe.
 void RemoveUnfinishedOutputs();
 
 }  // namespace halyard

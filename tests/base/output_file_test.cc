@@ -15,6 +15,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
 
 namespace halyard {
 namespace {
@@ -177,6 +180,33 @@ TEST_F(OutputFileTest, ASignalThatEndsTheProcessLeavesNothing) {
   EXPECT_EQ(WEXITSTATUS(status), 7);
   EXPECT_EQ(FileCount(), 1u);
   EXPECT_EQ(Read("a"), "old");
+}
+
+// A file that a thread makes while another removes them.
+TEST_F(OutputFileTest, ASignalLeavesNothingOfThreadsThatMakeFiles) {
+  for (int i = 0; i < 40; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      std::signal(SIGTERM, [](int) {
+        RemoveUnfinishedOutputs();
+        usleep(1000);
+        _exit(7);
+      });
+      std::vector<std::thread> threads;
+      for (int j = 0; j < 3; ++j) {
+        threads.emplace_back([&, j] {
+          for (;;) (void)OutputFile::Create(Path("a" + std::to_string(j)));
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+    }
+    usleep(2000 + static_cast<useconds_t>(i) * 100);
+    kill(child, SIGTERM);
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 7);
+  }
+  EXPECT_EQ(FileCount(), 0u);
 }
 
 TEST_F(OutputFileTest, LinesAreAddedAndLinksAreNotFollowed) {
