@@ -178,10 +178,11 @@ def check_costs(report, seen):
     [_, line] = seen["tables"]["costs"]
     dispatches = row["placement"]["devices"][0]["dispatches"]
     assert line[0] == time_text(phases["first_output_cold"]) and line[5:] == ["0 % of the largest value", str(dispatches), "0", "0", "0"], line
-    moves = row["memory"]["peak_bytes"] >= row["memory"]["constant_bytes"]  # else they are mapped from a file
+    # Else they are mapped from a file, which may take less than the clock's step.
+    moves = phases["load_weights"] > 0 and row["memory"]["peak_bytes"] >= row["memory"]["constant_bytes"]
     assert line[2].startswith(time_text(phases["load"])) and line[2].endswith(" GB/s") == moves, line
     assert moves == (f", weights {time_text(phases['load_weights'])}, " in line[2]), line
-    assert 0 < phases["load_weights"] and 0 < phases["load_code"], phases
+    assert 0 <= phases["load_weights"] and 0 < phases["load_code"], phases
     assert phases["load_code"] + phases["load_weights"] <= phases["load"] <= phases["warm_open"], phases
 
 
