@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <iterator>
 #include <utility>
 
 namespace halyard {
@@ -55,23 +56,22 @@ class Opening {
   sigset_t before_;
 };
 
-void NoteUnfinished(const std::string& path) {
-  if (path.size() >= PATH_MAX) return;
-  for (Unfinished& one : unfinished) {
+// The place of the note, by which it is forgotten: other threads' paths are not to be read. -1 where
+// all are taken.
+int NoteUnfinished(const std::string& path) {
+  if (path.size() >= PATH_MAX) return -1;
+  for (size_t i = 0; i < std::size(unfinished); ++i) {
     int free = 0;
-    if (!one.state.compare_exchange_strong(free, 1)) continue;
-    std::memcpy(one.path, path.c_str(), path.size() + 1);
-    one.state.store(2);
-    return;
+    if (!unfinished[i].state.compare_exchange_strong(free, 1)) continue;
+    std::memcpy(unfinished[i].path, path.c_str(), path.size() + 1);
+    unfinished[i].state.store(2);
+    return static_cast<int>(i);
   }
+  return -1;
 }
 
-void ForgetUnfinished(const std::string& path) {
-  for (Unfinished& one : unfinished) {
-    if (one.state.load() != 2 || path != one.path) continue;
-    one.state.store(0);
-    return;
-  }
+void ForgetUnfinished(int note) {
+  if (note >= 0) unfinished[note].state.store(0);
 }
 
 // While it lives, writing beyond a limit of the process or into a pipe that nobody reads is an
@@ -189,7 +189,7 @@ Status OutputFile::OpenBeside(const std::string& place) {
     if (descriptor_ < 0) return Failure(errno);
     place_ = place;
     temporary_ = std::move(name);
-    NoteUnfinished(temporary_);
+    note_ = NoteUnfinished(temporary_);
     return OkStatus();
   }
   return Failure(EEXIST);
@@ -221,7 +221,7 @@ OutputFile::~OutputFile() {
   if (descriptor_ >= 0) close(descriptor_);
   if (temporary_.empty()) return;
   unlink(temporary_.c_str());
-  ForgetUnfinished(temporary_);
+  ForgetUnfinished(note_);
 }
 
 Status OutputFile::Append(std::span<const uint8_t> bytes) {
@@ -257,7 +257,7 @@ Status OutputFile::Finish(bool to_disk) {
   const int descriptor = std::exchange(descriptor_, -1);
   if (close(descriptor) != 0 && errno != EINTR) return Failure(errno);
   if (rename(temporary_.c_str(), place_.c_str()) != 0) return Failure(errno);
-  ForgetUnfinished(temporary_);
+  ForgetUnfinished(note_);
   temporary_.clear();
   if (!to_disk) return OkStatus();
   const int folder = open(FolderOf(place_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

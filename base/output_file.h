@@ -48,6 +48,7 @@ class OutputFile {
   std::string path_;       // as it was given
   std::string place_;      // where it comes to be; empty: written through
   std::string temporary_;  // beside that, until it is renamed
+  int note_ = -1;          // of it, for handlers of signals
   int descriptor_ = -1;
   uint32_t mode_ = 0;  // of the file that is replaced; 0: there is none
   uint32_t owner_ = 0, group_ = 0;
