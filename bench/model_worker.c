@@ -6,12 +6,18 @@
  *                [--io-precision fp16] [--symbol NAME=VALUE]... [--inputs FOLDER] [--on-device]
  *
  * Prints "ready SECONDS" (compile or cache hit) and answers each line with one:
- *   run N         N latencies in nanoseconds. Of hy_session_run with tensors in host memory; with
- *                 --on-device, of runs queued one behind another with tensors in device memory,
- * each by the device's own clock. warm MS       as many runs as fit, and their number write FOLDER
- * output_I.bin: the outputs of the last run, row-major; "written" probe         GB/s that one core
- * reads from its L1 cache Inputs are those of FOLDER (input_I.bin, row-major), or random; made
- * once. */
+ *
+ *   run N
+ *     N latencies in nanoseconds. Of hy_session_run with tensors in host memory; with --on-device,
+ *     of runs queued one behind another with tensors in device memory, each by the device's clock.
+ *   warm MS
+ *     As many runs as fit, and their number.
+ *   write FOLDER
+ *     output_I.bin: the outputs of the last run, row-major; "written".
+ *   probe
+ *     GB/s that one core reads from its L1 cache.
+ *
+ * Inputs are those of FOLDER (input_I.bin, row-major), or random; made once. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
