@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "base/dylib.h"
 #include "base/env.h"
@@ -12,98 +13,111 @@ namespace halyard::drivers::vulkan {
 namespace {
 
 constexpr size_t kMostBytes = 1 << 20;
-constexpr int kDeepest = 100;  // the loader's parser calls itself for each level
+constexpr size_t kDeepest = 100;  // the loader's parser calls itself for each level
 
-// Walks over JSON and remembers what stands at "ICD" and below it at "library_path".
-class Reader {
+enum class Kind : uint8_t { kObject, kArray, kText, kOther };
+
+// Told of each value in its order, without a tree: remembers what stands at "ICD" and below it at
+// "library_path", and stops at what the loader may crash over.
+class Reader final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit Reader(std::string_view text) : rest_(text) {}
-
-  Manifest Read() {
-    out_.is_json = Value("", 0) && (SkipBlanks(), rest_.empty());
+  Manifest Read(std::string_view text) {
+    out_.is_json = nlohmann::json::sax_parse(text, this);
     if (out_.why_broken.empty() && !out_.is_json) out_.why_broken = "it is no JSON";
     if (out_.why_broken.empty() && out_.library.empty()) out_.why_broken = "it names no library";
     return std::move(out_);
   }
 
- private:
-  void SkipBlanks() {
-    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\r\n"), rest_.size()));
-  }
-  bool Take(char c) {
-    SkipBlanks();
-    if (!rest_.starts_with(c)) return false;
-    rest_.remove_prefix(1);
+  bool null() override { return Value(Kind::kOther); }
+  bool boolean(bool) override { return Value(Kind::kOther); }
+  bool number_integer(number_integer_t) override { return Value(Kind::kOther); }
+  bool number_unsigned(number_unsigned_t) override { return Value(Kind::kOther); }
+  bool number_float(number_float_t, const string_t&) override { return Value(Kind::kOther); }
+  bool binary(binary_t&) override { return false; }  // JSON has none
+  bool string(string_t& text) override {
+    if (!Value(Kind::kText)) return false;
+    if (Path() == kLibrary && out_.library.empty()) out_.library = text;
     return true;
+  }
+  bool start_object(size_t) override { return Begin(Kind::kObject); }
+  bool key(string_t& name) override {
+    ++open_.back().members;
+    open_.back().key = name.substr(0, kMostKey);
+    return true;
+  }
+  bool end_object() override {
+    const bool is_empty = open_.back().members == 0;
+    open_.pop_back();
+    const std::string path = Path();
+    if (is_empty && path != "/layer/enable_environment" && path != "/layers[]/enable_environment") {
+      return true;
+    }
+    return !is_empty || Deadly(NotOfType(path));
+  }
+  bool start_array(size_t) override { return Begin(Kind::kArray); }
+  bool end_array() override {
+    open_.pop_back();
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
+
+ private:
+  static constexpr size_t kMostKey = 64;  // longer than any that counts; paths stay short
+  static constexpr std::string_view kLibrary = "/ICD/library_path";
+  struct Open {
+    Kind kind = Kind::kOther;
+    std::string path;  // its own
+    std::string key;   // of the member that was told last
+    size_t members = 0;
+  };
+
+  // Of the value that is told now, or was told last.
+  std::string Path() const {
+    if (open_.empty()) return "";
+    const Open& around = open_.back();
+    return around.kind == Kind::kObject ? around.path + "/" + around.key : around.path + "[]";
   }
   bool Deadly(std::string why) {
     out_.why_broken = std::move(why);
     out_.is_deadly = true;
     return false;
   }
+  static std::string NotOfType(std::string_view path) {
+    return fmt::format("its '{}' is not of the right type", path.substr(1));
+  }
 
-  // Escapes stay as they are, which is good enough for a name that is shown and tried.
-  bool String(std::string* out) {
-    if (!Take('"')) return false;
-    size_t end = 0;
-    while (end < rest_.size() && rest_[end] != '"') end += rest_[end] == '\\' ? 2 : 1;
-    if (end >= rest_.size()) return false;
-    *out = std::string(rest_.substr(0, end));
-    rest_.remove_prefix(end + 1);
+  // Whether it is what the loader takes for granted there; `path`: below a layer.
+  static bool IsLayerFit(std::string_view path, Kind kind) {
+    if (path.empty()) return kind == Kind::kObject;
+    for (const std::string_view map :
+         {"/disable_environment", "/enable_environment", "/functions", "/pre_instance_functions"}) {
+      if (path == map) return kind == Kind::kObject;
+      if (path.starts_with(map) && path[map.size()] == '/') return kind == Kind::kText;
+    }
+    return kind == Kind::kObject ||
+           (path != "/device_extensions[]" && path != "/instance_extensions[]");
+  }
+
+  bool Value(Kind kind) {
+    if (open_.size() > kDeepest) return Deadly("it is nested too deeply");
+    const std::string path = Path();
+    if (path == "/ICD" && kind != Kind::kObject) return Deadly("its 'ICD' is no object");
+    if (path == kLibrary && kind != Kind::kText) return Deadly("its 'library_path' is no text");
+    for (const std::string_view layer : {"/layer", "/layers[]"}) {
+      if (path.starts_with(layer) && !IsLayerFit(std::string_view(path).substr(layer.size()), kind))
+        return Deadly(NotOfType(path));
+    }
+    return true;
+  }
+  bool Begin(Kind kind) {
+    if (!Value(kind)) return false;
+    open_.push_back({kind, Path(), "", 0});
     return true;
   }
 
-  // Whether what comes is what the loader takes for granted there; `path`: below a layer.
-  bool IsLayerFit(std::string_view path) const {
-    const bool is_object = rest_.starts_with('{');
-    if (path.empty()) return is_object;
-    for (const std::string_view map :
-         {"/disable_environment", "/enable_environment", "/functions", "/pre_instance_functions"}) {
-      if (path == map) {
-        const size_t member = rest_.find_first_not_of(" \t\r\n", 1);
-        return is_object &&
-               (map != "/enable_environment" || member >= rest_.size() || rest_[member] != '}');
-      }
-      if (path.starts_with(map) && path[map.size()] == '/') return rest_.starts_with('"');
-    }
-    return is_object || (path != "/device_extensions[]" && path != "/instance_extensions[]");
-  }
-
-  bool Value(const std::string& path, int depth) {
-    if (depth > kDeepest) return Deadly("it is nested too deeply");
-    SkipBlanks();
-    if (rest_.empty()) return false;
-    const char first = rest_[0];
-    if (path == "/ICD" && first != '{') return Deadly("its 'ICD' is no object");
-    for (const std::string_view layer : {"/layer", "/layers[]"}) {
-      if (path.starts_with(layer) && !IsLayerFit(path.substr(layer.size()))) {
-        return Deadly(fmt::format("its '{}' is not of the right type", path.substr(1)));
-      }
-    }
-    if (path == "/ICD/library_path") {
-      if (first != '"') return Deadly("its 'library_path' is no text");
-      return String(&out_.library);
-    }
-    std::string text;
-    if (first == '"') return String(&text);
-    if (first != '{' && first != '[') {
-      const std::string_view word =
-          rest_.substr(0, std::min(rest_.find_first_of(" \t\r\n,]}"), rest_.size()));
-      rest_.remove_prefix(word.size());
-      return word == "true" || word == "false" || word == "null" ||
-             (!word.empty() && word.find_first_not_of("+-.0123456789eE") == word.npos);
-    }
-    Take(first);
-    const char last = first == '{' ? '}' : ']';
-    if (Take(last)) return true;
-    do {
-      if (first == '{' && !(String(&text) && Take(':'))) return false;
-      if (!Value(first == '{' ? path + "/" + text : path + "[]", depth + 1)) return false;
-    } while (Take(','));
-    return Take(last);
-  }
-
-  std::string_view rest_;
+  std::vector<Open> open_;
   Manifest out_;
 };
 
@@ -129,7 +143,7 @@ std::vector<std::string> FilesAt(const std::vector<std::string>& places) {
 
 }  // namespace
 
-Manifest ReadManifest(std::string_view text) { return Reader(text).Read(); }
+Manifest ReadManifest(std::string_view text) { return Reader().Read(text); }
 
 Status CheckManifests() {
   std::vector<std::string> files = FilesAt(EnvVulkanDriverPlaces());

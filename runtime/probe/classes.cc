@@ -136,24 +136,43 @@ constexpr Kernel kKernels[] = {
     {"convolution of one point, 1152 x 48", [] { return Convolution(1152, 1, 48, 1); }},
 };
 
-// Of the largest cache of the device, and twice that is written over; where the API tells none, as
-// much as the GPUs of these years have.
-int64_t CacheBytes(const Prober& prober) {
+// Of the largest cache that the device tells.
+int64_t LargestCache(const Prober& prober) {
   int64_t bytes = 0;
   for (const hal::Cache& cache : prober.device().capabilities().caches) {
     bytes = std::max(bytes, cache.size_bytes.ValueOr(0));
   }
-  return std::clamp(2 * bytes, int64_t{128} << 20, int64_t{1} << 30);
+  return bytes;
 }
 
-// Twice on a GPU: with all of it in the caches, and with none of its weights.
+// With nothing of its weights in the caches. A GPU writes over twice its largest cache; where the
+// API tells none, over as much as the GPUs of these years have. On a processor that takes too long,
+// and its noise hides the kernel: it reads other weights each time, one and a half times as much as
+// its largest cache together.
+Result<double> TimeCold(const Prober& prober, KernelRun& run) {
+  const int64_t cache = LargestCache(prober);
+  if (prober.is_gpu())
+    return run.TimeCold(std::clamp(2 * cache, int64_t{128} << 20, int64_t{1} << 30));
+  return run.TimeWithOtherWeights(
+      std::min({cache + cache / 2, int64_t{1} << 29, prober.available_bytes() / 4}));
+}
+
+// A short probe has no time for a processor's.
+bool CanBeCold(const Prober& prober, const KernelRun& run) {
+  if (prober.is_gpu()) return true;
+  return !prober.options().is_short && LargestCache(prober) > 0 && run.weight_bytes() > 0;
+}
+
+// Twice where weights can be cold: with all of them in the caches, and with none.
 Status TimeClass(Prober& prober, const KernelJob& job) {
   HY_ASSIGN(auto run, prober.kernels().Make(job));
   HY_ASSIGN(const place::KernelPrediction prediction, run->Prediction());
   const DeviceTurn::Hold turn = prober.TakeTurn();
   SampleOptions sampling = prober.Sampling(turn, 0.05);
+  // A GPU's cores share the cache that inputs are in, whoever wrote them.
+  const auto time = [&] { return prober.is_gpu() ? run->TimeOne() : run->TimeFed(); };
   Reading reading;
-  HY_ASSIGN(reading.seconds, Sample([&] { return run->TimeOne(); }, sampling));
+  HY_ASSIGN(reading.seconds, Sample(time, sampling));
   reading.kind = ReadingKind::kKernel;
   reading.op_class = place::FormatOpClass(prediction.work.op_class);
   reading.dtype = FormatDType(prediction.work.dtype);
@@ -163,12 +182,11 @@ Status TimeClass(Prober& prober, const KernelJob& job) {
   reading.rows = static_cast<int64_t>(prediction.work.rows);
   reading.columns = static_cast<int64_t>(prediction.work.columns);
   reading.clock_hz = prober.ReadClock();
-  prober.Add(reading);
+  if (reading.seconds.median > 0) prober.Add(reading);
   const std::string cold = fmt::format("{}, cold", job.what);
-  if (!prober.is_gpu() || !prober.Begins(cold)) return OkStatus();
+  if (!CanBeCold(prober, *run) || !prober.Begins(cold)) return OkStatus();
   sampling.warm_seconds = 0;
-  const int64_t cache_bytes = CacheBytes(prober);
-  HY_ASSIGN(reading.seconds, Sample([&] { return run->TimeCold(cache_bytes); }, sampling));
+  HY_ASSIGN(reading.seconds, Sample([&] { return TimeCold(prober, *run); }, sampling));
   reading.kind = ReadingKind::kColdKernel;
   if (reading.seconds.median > 0) prober.Add(std::move(reading));
   return OkStatus();

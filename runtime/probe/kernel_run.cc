@@ -13,6 +13,10 @@ using Clock = std::chrono::steady_clock;
 
 // Larger operands are filled on the device: bytes of such cross the bus too slowly.
 constexpr int64_t kUploadBytes = int64_t{64} << 20;
+// A processor's threads have a part each, of whole lines.
+constexpr int64_t kFeedParts = 32, kLeastFeedBytes = 4096;
+// One recording has that many commands at most, about.
+constexpr int64_t kMostOtherWeights = 512;
 constexpr uint64_t kFillPattern = 0x3f803f80;  // a number near 1 in f32 and in bf16
 
 }  // namespace
@@ -77,6 +81,8 @@ Status KernelRun::MakeOperands() {
     HY_ASSIGN(const int64_t size, range.size.Evaluate({}));
     if (range.kind == program::StorageKind::kConstant) {
       const hal::BufferRange whole = program_->constant(range.index);
+      weights_.push_back(static_cast<uint32_t>(ranges_.size()));
+      weight_bytes_ += size;
       ranges_.push_back(hal::CommandRange::Direct(whole.buffer, whole.offset + offset, size));
       continue;
     }
@@ -99,9 +105,8 @@ Status KernelRun::MakeOperands() {
   return OkStatus();
 }
 
-Status KernelRun::MakeEvicted(int64_t cache_bytes) {
-  if (evicting_) return OkStatus();
-  HY_ASSIGN(evicting_, device_->AllocateBuffer(hal::MemoryKind::kDevice, cache_bytes));
+Status KernelRun::MakeBrought() {
+  if (!brought_.empty() || inputs_.empty()) return OkStatus();
   HY_ASSIGN(auto commands, device_->CreateCommandBuffer());
   for (hal::Buffer* input : inputs_) {
     HY_ASSIGN(auto copy, device_->AllocateBuffer(hal::MemoryKind::kDevice, input->size_bytes()));
@@ -113,23 +118,66 @@ Status KernelRun::MakeEvicted(int64_t cache_bytes) {
   return TimeOnDevice(*commands).status();
 }
 
-Status KernelRun::RecordEviction(hal::CommandBuffer& commands) const {
-  HY_TRY(commands.Fill(hal::CommandRange::Direct(evicting_.get(), 0, evicting_->size_bytes()),
-                       kFillPattern, 4));
-  HY_TRY(commands.Barrier());
+Status KernelRun::MakeEvicted(int64_t cache_bytes) {
+  if (!evicting_) {
+    HY_ASSIGN(evicting_, device_->AllocateBuffer(hal::MemoryKind::kDevice, cache_bytes));
+  }
+  return OkStatus();
+}
+
+Status KernelRun::MakeOtherWeights(int64_t copies) {
+  if (!other_weights_.empty()) return OkStatus();
+  const int64_t alignment = device_->buffer_alignment();
+  const auto aligned = [&](int64_t bytes) {
+    return (bytes + alignment - 1) / alignment * alignment;
+  };
+  int64_t bytes = 0;
+  for (const uint32_t weight : weights_) bytes += aligned(ranges_[weight].size_bytes);
+  HY_ASSIGN(auto buffer, device_->AllocateBuffer(hal::MemoryKind::kDevice, copies * bytes));
+  HY_ASSIGN(auto commands, device_->CreateCommandBuffer());
+  int64_t offset = 0;
+  for (int64_t i = 0; i < copies; ++i) {
+    std::vector<hal::CommandRange>& set = other_weights_.emplace_back();
+    for (const uint32_t weight : weights_) {
+      const int64_t size = ranges_[weight].size_bytes;
+      set.push_back(hal::CommandRange::Direct(buffer.get(), offset, size));
+      HY_TRY(commands->Copy(ranges_[weight], set.back()));
+      offset += aligned(size);
+    }
+  }
+  buffers_.push_back(std::move(buffer));
+  HY_TRY(commands->Finish());
+  return TimeOnDevice(*commands).status();
+}
+
+Status KernelRun::RecordFeed(hal::CommandBuffer& commands, int64_t parts) const {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const int64_t bytes = inputs_[i]->size_bytes();
-    HY_TRY(commands.Copy(hal::CommandRange::Direct(brought_[i].get(), 0, bytes),
-                         hal::CommandRange::Direct(inputs_[i], 0, bytes)));
+    const int64_t part =
+        std::max(bytes / parts / kLeastFeedBytes * kLeastFeedBytes, kLeastFeedBytes);
+    const int64_t count = (bytes + part - 1) / part;
+    // Threads take shares in the order of commands. From the second quarter on, most of what a
+    // thread writes is read by another one: half of it with two threads, all of it with four or
+    // more.
+    for (int64_t j = 0; j < count; ++j) {
+      const int64_t begin = (j + (count + 3) / 4) % count * part;
+      const int64_t size = std::min(part, bytes - begin);
+      HY_TRY(commands.Copy(hal::CommandRange::Direct(brought_[i].get(), begin, size),
+                           hal::CommandRange::Direct(inputs_[i], begin, size)));
+    }
   }
   return commands.Barrier();
 }
 
-Status KernelRun::RecordExecution(hal::CommandBuffer& commands) const {
+Status KernelRun::RecordExecution(hal::CommandBuffer& commands, size_t set) const {
+  std::vector<hal::CommandRange> ranges = ranges_;
+  set %= other_weights_.size() + 1;
+  for (size_t i = 0; set > 0 && i < weights_.size(); ++i)
+    ranges[weights_[i]] = other_weights_[set - 1][i];
   for (const program::Block& block : program_->program().entries.front().blocks) {
     for (const program::Command& command : block.commands) {
       std::vector<hal::CommandRange> bindings;
-      for (const uint32_t binding : command.bindings) bindings.push_back(ranges_[binding]);
+      for (const uint32_t binding : command.bindings) bindings.push_back(ranges[binding]);
       switch (command.kind) {
         case program::CommandKind::kDispatch: {
           hal::DispatchCommand dispatch;
@@ -169,9 +217,19 @@ Result<hal::CommandBuffer*> KernelRun::Record(int repeats, Content content) {
   Ref<hal::CommandBuffer>& recording = recordings_[{repeats, content}];
   if (recording) return recording.get();
   HY_ASSIGN(auto commands, device_->CreateCommandBuffer());
+  const bool is_cold = content == Content::kColdExecutions || content == Content::kEvictions;
+  const bool executes = content != Content::kFeeds && content != Content::kEvictions;
   for (int r = 0; r < repeats; ++r) {
-    if (content != Content::kExecutions) HY_TRY(RecordEviction(*commands));
-    if (content != Content::kEvictions) HY_TRY(RecordExecution(*commands));
+    if (is_cold) {
+      HY_TRY(commands->Fill(hal::CommandRange::Direct(evicting_.get(), 0, evicting_->size_bytes()),
+                            kFillPattern, 4));
+      HY_TRY(commands->Barrier());
+    }
+    if (content != Content::kExecutions) HY_TRY(RecordFeed(*commands, is_cold ? 1 : kFeedParts));
+    if (executes) {
+      const bool is_fed = content == Content::kFedExecutions;
+      HY_TRY(RecordExecution(*commands, is_fed ? static_cast<size_t>(r) : 0));
+    }
   }
   HY_TRY(commands->Finish());
   recording = std::move(commands);
@@ -218,13 +276,33 @@ Result<double> KernelRun::TimeByDevice(int repeats) {
   return turn_->launch.Without(seconds, count) / repeats;
 }
 
+Result<double> KernelRun::TimeBeyond(int repeats, Content with, Content without) {
+  HY_ASSIGN(hal::CommandBuffer * more, Record(repeats, with));
+  HY_ASSIGN(hal::CommandBuffer * less, Record(repeats, without));
+  HY_ASSIGN(const double seconds, TimeOnDevice(*more));
+  HY_ASSIGN(const double known, TimeOnDevice(*less));
+  return std::max(0.0, seconds - known) / repeats;  // of a short kernel noise may be more
+}
+
+Result<double> KernelRun::TimeFed() {
+  if (inputs_.empty()) return TimeOne();
+  HY_TRY(MakeBrought());
+  return TimeBeyond(kTogether, Content::kFedExecutions, Content::kFeeds);
+}
+
 Result<double> KernelRun::TimeCold(int64_t cache_bytes) {
+  HY_TRY(MakeBrought());
   HY_TRY(MakeEvicted(cache_bytes));
-  HY_ASSIGN(hal::CommandBuffer * both, Record(kTogether, Content::kColdExecutions));
-  HY_ASSIGN(hal::CommandBuffer * evictions, Record(kTogether, Content::kEvictions));
-  HY_ASSIGN(const double with, TimeOnDevice(*both));
-  HY_ASSIGN(const double without, TimeOnDevice(*evictions));
-  return std::max(0.0, with - without) / kTogether;  // of a short kernel noise may be more
+  return TimeBeyond(kTogether, Content::kColdExecutions, Content::kEvictions);
+}
+
+Result<double> KernelRun::TimeWithOtherWeights(int64_t cache_bytes) {
+  if (weight_bytes_ == 0) return TimeFed();
+  HY_TRY(MakeBrought());
+  const int64_t copies = std::clamp<int64_t>(cache_bytes / weight_bytes_, 1, kMostOtherWeights);
+  HY_TRY(MakeOtherWeights(copies));
+  return TimeBeyond(std::max(kTogether, static_cast<int>(copies) + 1), Content::kFedExecutions,
+                    Content::kFeeds);
 }
 
 }  // namespace halyard::runtime

@@ -33,10 +33,19 @@ class KernelRun {
   Result<double> TimeByDevice(int repeats);
   // As TimeByDevice, of a few.
   Result<double> TimeOne() { return TimeByDevice(kTogether); }
-  // As TimeOne, of an execution behind others that left nothing of its weights and code in caches
-  // of `cache_bytes`, as in a model of more weights than that. The operands it is given are there,
-  // as the kernel before leaves them.
+  // As TimeOne, of an execution whose inputs were just written, by all of the device and in parts,
+  // as the kernel before leaves them: each core of a processor finds most of them in caches of
+  // others.
+  Result<double> TimeFed();
+  // As TimeFed, of an execution behind others that left nothing of its weights and code in caches
+  // of `cache_bytes`, as in a model of more weights than that.
   Result<double> TimeCold(int64_t cache_bytes);
+  // As TimeFed, of executions that each have weights of their own, of more than `cache_bytes`
+  // together: where that much takes long to write over, its noise hides the kernel. Of a kernel
+  // without weights it is TimeFed.
+  Result<double> TimeWithOtherWeights(int64_t cache_bytes);
+  // Bytes of constants that an execution reads.
+  int64_t weight_bytes() const { return weight_bytes_; }
   // The host's part of submitting, of the last Time.
   double submit_seconds() const { return submit_seconds_; }
   // What placement expects of the graph, if that is one cluster; FAILED_PRECONDITION if not.
@@ -51,15 +60,24 @@ class KernelRun {
   // What a recording has.
   enum class Content : uint8_t {
     kExecutions,      // one behind the other
+    kFedExecutions,   // each behind what brings the inputs, and with the next copy of the weights
+    kFeeds,           // what stands before each of those alone
     kColdExecutions,  // each behind what empties the caches and brings the inputs
     kEvictions,       // what stands before each of those alone
   };
   Status MakeOperands();
-  // Memory to write over, as large as the caches, and a second copy of each input.
+  // A second copy of each input.
+  Status MakeBrought();
+  // Memory to write over, as large as the caches.
   Status MakeEvicted(int64_t cache_bytes);
-  Status RecordEviction(hal::CommandBuffer& commands) const;
-  Status RecordExecution(hal::CommandBuffer& commands) const;
+  Status MakeOtherWeights(int64_t copies);
+  // Each input in so many copies, of which each core does some.
+  Status RecordFeed(hal::CommandBuffer& commands, int64_t parts) const;
+  // `set`: of the weights, modulo how many there are.
+  Status RecordExecution(hal::CommandBuffer& commands, size_t set) const;
   Result<hal::CommandBuffer*> Record(int repeats, Content content = Content::kExecutions);
+  // What `repeats` of `with` take more than those of `without`, each.
+  Result<double> TimeBeyond(int repeats, Content with, Content without);
   // By the device's clock.
   Result<double> TimeOnDevice(hal::CommandBuffer& commands);
 
@@ -69,8 +87,12 @@ class KernelRun {
   std::vector<Ref<hal::Buffer>> buffers_;
   std::vector<hal::CommandRange> ranges_;  // per buffer of the entry
   std::vector<hal::Buffer*> inputs_;       // of buffers_
+  std::vector<uint32_t> weights_;          // of ranges_, those that constants are in
+  int64_t weight_bytes_ = 0;
   Ref<hal::Buffer> evicting_;              // null until an execution is to be cold
-  std::vector<Ref<hal::Buffer>> brought_;  // the second copies
+  std::vector<Ref<hal::Buffer>> brought_;  // the second copies of inputs_
+  // Per copy of the weights beyond the first, a range for each of weights_.
+  std::vector<std::vector<hal::CommandRange>> other_weights_;
   std::map<std::pair<int, Content>, Ref<hal::CommandBuffer>> recordings_;
   Ref<hal::Semaphore> semaphore_;
   uint64_t value_ = 0;
