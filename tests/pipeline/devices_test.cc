@@ -494,7 +494,7 @@ TEST(Devices, WhatARunBeginsWithOnTheHostIsDoneByWhoWaitsForIt) {
   EXPECT_NEAR(reinterpret_cast<float*>(outputs[0].bytes.data())[0],
               std::tanh(std::fmod(7.5, std::fmod(7.5, 4.0))), 1e-6);
   EXPECT_EQ(threads.size(), 40u);
-  EXPECT_THAT(threads, testing::Each(std::this_thread::get_id()));
+  EXPECT_THAT(threads, ::testing::Each(std::this_thread::get_id()));
 }
 
 // No block of the host before an output: a step in the middle is held, and all are submitted.

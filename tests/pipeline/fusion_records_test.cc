@@ -38,13 +38,13 @@ TEST(FusionStory, TellsOfNodesUnderTheKernelThatIsLeft) {
                     {"_sum", "_div", true, "rows", "_sum"},
                     {"_sum", "nameless", true, "side by side", "nameless"},
                     {"_conv", "_conv_2", false, "it is read from memory", ""}}),
-              testing::ElementsAre("_conv_2: '/relu' joins '/conv': epilogue.",
+              ::testing::ElementsAre("_conv_2: '/relu' joins '/conv': epilogue.",
                                    "nameless: Parts of '/softmax' join: rows.",  // twice, told once
                                    "nameless: 'nameless' joins '/softmax': side by side.",
                                    "_conv_2: stays apart from '_conv': it is read from memory."));
 }
 
-TEST(FusionStory, OfNoDecisionsIsEmpty) { EXPECT_THAT(Told({}), testing::IsEmpty()); }
+TEST(FusionStory, OfNoDecisionsIsEmpty) { EXPECT_THAT(Told({}), ::testing::IsEmpty()); }
 
 }  // namespace
 }  // namespace halyard::pipeline

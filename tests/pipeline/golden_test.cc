@@ -31,7 +31,7 @@ Result<std::string> FusedText(std::string_view graph) {
   return FormatState(state);
 }
 
-class GoldenTest : public testing::TestWithParam<std::string> {};
+class GoldenTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenTest, LoopIrIsAsBlessed) {
   const std::filesystem::path path = kFolder / (GetParam() + ".hy");
@@ -59,7 +59,7 @@ std::vector<std::string> Names() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Graphs, GoldenTest, testing::ValuesIn(Names()),
+INSTANTIATE_TEST_SUITE_P(Graphs, GoldenTest, ::testing::ValuesIn(Names()),
                          [](const auto& info) { return info.param; });
 
 TEST(GoldenFolderTest, HoldsGraphs) { EXPECT_GE(Names().size(), 7u); }

@@ -9,28 +9,18 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <span>
 #include <string>
-#include <vector>
 
-#include "base/gpu_image.h"
 #include "base/gpu_kernel_abi.h"
 #include "compiler/abi.h"
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/target/target.h"
 #include "tests/codegen/cuda/nvrtc_place.h"
-#include "tests/codegen/spirv/module_checker.h"
 #include "tests/codegen/spirv/spirv_val.h"
 #include "tests/pipeline/model_folder.h"
 
 namespace halyard::pipeline {
 namespace {
-
-std::vector<uint32_t> WordsOf(std::span<const uint8_t> module) {
-  std::vector<uint32_t> words(module.size() / 4);
-  std::memcpy(words.data(), module.data(), words.size() * 4);
-  return words;
-}
 
 Status CompileModel(int argc, char** argv) {
   const ModelFolder folder(argv[1]);
@@ -74,14 +64,8 @@ Status CompileModel(int argc, char** argv) {
   for (const program::Executable& executable : state.program.executables) {
     bytes += executable.code.size();
     if (state.program.devices[executable.device].target.kind != TargetKind::kVulkan) continue;
-    HY_ASSIGN(const GpuImage image, ReadGpuImage(executable.code));
-    for (const GpuKernel& kernel : image.kernels) {
-      const bool is_ours = testing::HasCooperativeMatrices(kernel.module);
-      matrix_modules += is_ours ? 1 : 0;
-      const std::string problems = is_ours ? testing::CheckSpirvModule(WordsOf(kernel.module))
-                                           : testing::ValidateSpirv(kernel.module);
-      if (!problems.empty()) return Internal("Kernel '{}': {}", kernel.name, problems);
-    }
+    const std::string problems = testing::ValidateGpuImage(executable.code, &matrix_modules);
+    if (!problems.empty()) return Internal("{}", problems);
   }
   if (bytes == 0) return Internal("No code came out.");
   if (has_matrix && matrix_modules == 0) return Internal("No kernel uses matrix units.");

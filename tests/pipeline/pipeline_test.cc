@@ -143,7 +143,7 @@ TEST(PipelineTest, MergedProductsAreWhereTheirProductIs) {
   EXPECT_THAT(fates["key_bias"], ElementsAre(product));
   EXPECT_THAT(fates["query_bias"], ElementsAre(product));
   EXPECT_THAT(fates["key"],
-              testing::IsSupersetOf({"in dispatch 'scores'", "in dispatch 'turned'"}));
+              ::testing::IsSupersetOf({"in dispatch 'scores'", "in dispatch 'turned'"}));
   EXPECT_EQ(fates["scores"].count(product) + fates["turned"].count(product), 0u);
 }
 

@@ -131,7 +131,7 @@ TEST(Predictions, WhatReadsThePartsOfAMergedProductIsPredictedApart) {
     if (prediction.work.op_class != place::OpClass::kContraction) continue;
     flops.insert(prediction.work.flops);
   }
-  EXPECT_THAT(flops, testing::ElementsAre(2.0 * 64 * 32 * 64, 2.0 * 64 * 64 * 32));
+  EXPECT_THAT(flops, ::testing::ElementsAre(2.0 * 64 * 32 * 64, 2.0 * 64 * 64 * 32));
 }
 
 }  // namespace

@@ -23,6 +23,7 @@
 #include "compiler/pipeline/pipeline.h"
 #include "runtime/device_target.h"
 #include "runtime/instance.h"
+#include "tests/codegen/spirv/spirv_val.h"
 #include "tests/compiler/ops/op_examples.h"
 #include "tests/drivers/cuda/fake_knobs.h"
 #include "tests/pipeline/random_graph.h"
@@ -87,6 +88,10 @@ void RunSeed(uint32_t seed, const program::Device& device, const std::vector<std
   request.options.allow_fallback = false;
   Result<CompileResult> compiled = pipeline::Compile(request);
   ASSERT_TRUE(compiled.ok()) << compiled.status().ToString();
+  for (const program::Executable& executable : compiled->program.executables) {
+    if (device.target.kind != TargetKind::kVulkan) continue;
+    EXPECT_EQ(halyard::testing::ValidateGpuImage(executable.code), "");
+  }
   std::vector<int64_t> sizes = {1};
   if (random.symbol.valid()) sizes = {1 + seed % 39, 40};
   for (const int64_t size : sizes) {

@@ -18,8 +18,8 @@
 namespace halyard::pipeline {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int kOutOfMemory = 1, kCompilation = 6;  // of nvrtcResult
 
@@ -69,7 +69,7 @@ class RaceMeasurer : public Measurer {
   std::map<uint64_t, std::string> choices;
 };
 
-class RefusedCandidate : public testing::Test {
+class RefusedCandidate : public ::testing::Test {
  protected:
   RefusedCandidate() {
     ::setenv("HALYARD_NVRTC_LIBRARY", HALYARD_FAKE_NVRTC, 1);
@@ -201,7 +201,7 @@ TEST_F(RefusedCandidate, AllOfThemAreAFailure) {
   ASSERT_FALSE(compiled.ok());
   EXPECT_EQ(compiled.status().code(), StatusCode::kInternal);
   EXPECT_THAT(compiled.status().ToString(),
-              testing::ContainsRegex("compiling kernel 'product', of whose [0-9]+ schedules none "
+              ::testing::ContainsRegex("compiling kernel 'product', of whose [0-9]+ schedules none "
                                      "compiles"));
   EXPECT_THAT(compiled.status().ToString(), HasSubstr("the stand-in refuses this source"));
 }

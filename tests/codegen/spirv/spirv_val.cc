@@ -6,7 +6,9 @@
 #include <spirv/unified1/spirv.hpp11>
 #include <vector>
 
+#include "base/gpu_image.h"
 #include "compiler/codegen/spirv/khr_enums.h"
+#include "tests/codegen/spirv/module_checker.h"
 
 namespace halyard::testing {
 namespace {
@@ -42,6 +44,20 @@ bool HasCooperativeMatrices(std::span<const uint8_t> module) {
     if (words[at + 1] == static_cast<uint32_t>(spirv::kCapabilityCooperativeMatrix)) return true;
   }
   return false;
+}
+
+std::string ValidateGpuImage(std::span<const uint8_t> code, size_t* matrix_modules) {
+  const Result<GpuImage> image = ReadGpuImage(code);
+  if (!image.ok()) return image.status().ToLine();
+  if (image->kernels.empty()) return "The image has no kernel.";
+  for (const GpuKernel& kernel : image->kernels) {
+    const bool is_ours = HasCooperativeMatrices(kernel.module);
+    if (is_ours && matrix_modules != nullptr) ++*matrix_modules;
+    const std::string problems =
+        is_ours ? CheckSpirvModule(WordsOf(kernel.module)) : ValidateSpirv(kernel.module);
+    if (!problems.empty()) return "Kernel '" + std::string(kernel.name) + "': " + problems;
+  }
+  return "";
 }
 
 }  // namespace halyard::testing

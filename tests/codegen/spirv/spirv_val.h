@@ -13,4 +13,9 @@ namespace halyard::testing {
 std::string ValidateSpirv(std::span<const uint8_t> module);
 bool HasCooperativeMatrices(std::span<const uint8_t> module);
 
+// Each kernel of a GPU image of SPIR-V through the one or the other: the name of the first that is
+// not valid and what is wrong; empty when all are. Adds to `matrix_modules` (may be null) how many
+// have cooperative matrices.
+std::string ValidateGpuImage(std::span<const uint8_t> code, size_t* matrix_modules = nullptr);
+
 }  // namespace halyard::testing
